@@ -1,12 +1,10 @@
 import type { Test as T } from 'tap'
 import { adminOperations } from '../../../src/web/admin/operations.ts'
-import type { NewPendingSubscription, OnApproved, PendingSubscription } from '../../../src/web/admin/schema.ts'
+import type { NewPendingSubscription, OnApproved } from '../../../src/web/admin/schema.ts'
 import { SqlAdminStore } from '../../../src/web/admin/store.ts'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { accountView } from '../../../src/accounts/merchants/account.ts'
-import type { ProxyCounts } from '../../../src/accounts/merchants/holdings.ts'
-import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
 import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
@@ -15,39 +13,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 
 export type Json = Record<string, unknown>
 
-/** An answer of an operation. `data` is its JSON, an empty object where there is no body. */
-export interface Answered {
-  readonly status: number
-  readonly data: Json
-  readonly text: string
-  header(name: string): string | null
-}
-
-/**
- * Calls an operation as the administrator; an object becomes JSON, a string goes out as it is, left out there is no
- * body.
- */
-export type Call = (method: string, target: string, body?: object | string) => Promise<Answered>
-
-/** The administration over a database, with a paused clock. */
-export interface AdminFixture {
-  readonly call: Call
-  readonly clock: ManualClock
-  readonly database: Database
-  readonly merchants: Merchants
-  readonly sealer: Sealer
-  readonly store: SqlAdminStore
-  /** What each account is said to have. */
-  proxies: ProxyCounts
-  /** Makes an account over the operation and answers its id and key. */
-  account(more?: object): Promise<{ id: number; email: string; apiKey: string }>
-  /** Keeps a pending subscription. */
-  pending(different?: Partial<NewPendingSubscription>): Promise<PendingSubscription>
-  /** The account, which must be there. */
-  merchant(id: number): Promise<Merchant>
-  /** Everything that the tables hold of an account and of pending subscriptions, as text. */
-  stored(): Promise<string>
-}
+export type AdminFixture = Awaited<ReturnType<typeof administration>>
 
 export const plans = {
   free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
@@ -61,7 +27,7 @@ let count = 0
 export async function administration(
   database: Database,
   options: { readonly approved?: OnApproved; readonly production?: boolean; readonly accounts?: MerchantStore } = {}
-): Promise<AdminFixture> {
+) {
   const clock = new ManualClock()
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const merchants = new Merchants({
@@ -83,7 +49,11 @@ export async function administration(
     })
   )
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-  const call: Call = async (method, target, body) => {
+  /**
+   * Calls an operation as the administrator; an object becomes JSON, a string goes out as it is, left out there is no
+   * body. `data` is the JSON, an empty object where there is none.
+   */
+  const call = async (method: string, target: string, body?: object | string) => {
     const result = await chain.run({
       method,
       target,
@@ -99,24 +69,26 @@ export async function administration(
       status: result.status,
       data: result.text === '' ? {} : (result.json() as Json),
       text: result.text,
-      header: name => result.headers.get(name) ?? null
+      header: (name: string) => result.headers.get(name) ?? null
     }
   }
-  const made: AdminFixture = {
+  const made = {
     call,
     clock,
     database,
     merchants,
     sealer,
     store,
+    /** What each account is said to have. */
     proxies: { count: 0, active: 0 },
-    async account(more = {}) {
+    /** Makes an account over the operation and answers its id and key. */
+    async account(more: object = {}) {
       const email = `shop-${++count}@example.com`
       const { status, data } = await call('POST', '/api/admin/merchants', { name: 'Shop', email, ...more })
       if (status !== 201) throw new Error(`no account was made: ${status} ${JSON.stringify(data)}`)
       return { id: Number(data['merchantId']), email: String(data['email']), apiKey: String(data['apiKey']) }
     },
-    pending: async (different = {}) =>
+    pending: async (different: Partial<NewPendingSubscription> = {}) =>
       await store.insert(
         {
           email: `buyer-${++count}@example.com`,
@@ -130,11 +102,13 @@ export async function administration(
         },
         clock.now()
       ),
-    async merchant(id) {
+    /** The account, which must be there. */
+    async merchant(id: number) {
       const merchant = await merchants.byId(id)
       if (merchant === null) throw new Error(`there is no merchant ${id}`)
       return merchant
     },
+    /** Everything that the tables hold of an account and of pending subscriptions, as text. */
     async stored() {
       const [rows] = await database.sql`
         select (select coalesce(string_agg(m::text, ' '), '') from merchants m) || (select coalesce(string_agg(p::text, ' '), '') from pending_subscriptions p) as everything`

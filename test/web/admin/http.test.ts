@@ -103,39 +103,6 @@ await t.test('the administration over HTTP', async t => {
   })
 
   await t.test(
-    'a pending subscription is approved with no body and no content type, and its merchant can work',
-    async t => {
-      const pending = await new SqlAdminStore(gateway.database).insert(
-        {
-          email: 'buyer@example.com',
-          customerName: 'Buyer',
-          planTier: 'individual',
-          subscriptionStatus: 'active',
-          currentPeriodEnd: null,
-          billingCustomerId: 'cus_1',
-          billingSubscriptionId: 'sub_1'
-        },
-        Date.now()
-      )
-      t.match((await admin('GET', '/api/admin/pending-subscriptions')).json(), [{ id: pending.id, isApproved: false }])
-      const approved = await admin('POST', `/api/admin/pending-subscriptions/${pending.id}/approve`)
-      t.equal(approved.status, 200)
-      t.match((await me(String(json(approved)['apiKey']))).json(), {
-        planTier: 'individual',
-        subscriptionStatus: 'active',
-        features: { multiCurrencyEnabled: true }
-      })
-      t.same(json(await admin('GET', '/api/admin/pending-subscriptions')), [])
-      t.match((await admin('GET', '/api/admin/pending-subscriptions?includeProcessed=true')).json(), [
-        { id: pending.id, isApproved: true }
-      ])
-      const again = await admin('POST', `/api/admin/pending-subscriptions/${pending.id}/reject`)
-      t.equal(again.status, 400)
-      t.same(again.json(), { error: 'This pending subscription has already been approved' })
-    }
-  )
-
-  await t.test(
     'canary provider keys are in no answer of the administration, and only as ciphertext in the table',
     async t => {
       const keys = { primaryApiKey: 'sandbox-canary-primary', alternateApiKey: 'sandbox-canary-alternate' }

@@ -103,17 +103,6 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     t.same(faults, [])
   })
 
-  await t.test('errors are shown at their fields, which keep their values', async t => {
-    const { page } = await openPage(t, browser, { javaScriptEnabled: false })
-    await signIn(page, gateway.merchant.apiKey)
-    await page.goto(`${gateway.url}/console/apis`)
-    await page.getByLabel('1. Name').fill('mine')
-    await page.getByLabel('2. Address of your API').fill('ftp://example.com')
-    await page.getByRole('button', { name: 'Add API' }).click()
-    await page.getByRole('alert').waitFor(PATIENCE)
-    t.equal(await page.getByLabel('1. Name').inputValue(), 'mine')
-  })
-
   await t.test('without a program: a further webhook endpoint is made, tried, paused and removed', async t => {
     const receiver = await startReceiver()
     t.teardown(() => receiver.close())

@@ -229,6 +229,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     )
     const path = `/api/auth/sessions/${list[0]?.sessionId ?? ''}`
     t.equal((await gateway.send('DELETE', path, { headers: { cookie: fresh } })).status, 403, 'by our own pages alone')
+    t.equal((await as(fresh, 'DELETE', '/api/auth/sessions/another')).status, 404)
     t.equal((await as(fresh, 'DELETE', path)).status, 204)
     t.equal((await as(elsewhere, 'GET', '/api/merchant/me')).status, 401)
     t.match((await as(fresh, 'GET', '/api/auth/session')).json(), { merchantId, role: 'owner', isOperator: false })
