@@ -68,7 +68,7 @@ export class Administration {
     const { store } = this.#dependencies
     const { search = null, isActive = null, planTier: tier = null } = query
     const filter = { search, isActive, tier }
-    if (Object.keys(query).length === 0) {
+    if (query.limit === undefined && query.after === undefined) {
       const list = (await store.merchants(filter)).map(accountHead)
       return { list, total: list.length, next: null }
     }

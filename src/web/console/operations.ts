@@ -111,6 +111,8 @@ function operationsOf(dependencies: ConsoleDependencies, page: ConsolePage): Any
     handle: async ({ ctx, params }) => {
       const request = asked(dependencies, page, ctx, params, await sentForm(ctx, MOST_FORM))
       try {
+        if ((ctx.body.length ?? 0) > MOST_FORM)
+          throw new ApiRefusal(413, 'This form is too long, and nothing was saved. Shorten it, or use the API.')
         const result = await act.call(page, request)
         return 'to' in result ? go(request, result) : await written(dependencies, page, request, result, 200)
       } catch (error) {

@@ -93,6 +93,9 @@ await eachDatabase(t, 'a CSV of merchants has those of all its pages', async (t,
     from generate_series(1, 1200) as i`
   const csv = await send('GET', '/api/admin/merchants?format=csv&search=example.com')
   t.equal(new Set(csv.text.trimEnd().split('\r\n')).size, 1_201)
+  const list = await send('GET', '/api/admin/merchants?search=example.com')
+  t.equal((list.json() as unknown[]).length, 1_200, 'as has the list without limit and after')
+  t.equal(list.headers['link'], undefined)
 })
 
 await eachDatabase(

@@ -142,6 +142,9 @@ t.test(
       t.match(notice, /<strong>[A-Z][^<]+:<\/strong>/, 'errors name the field by its label')
       t.notMatch(notice, /targetBaseUrl|tokenValidity|authHeader|blockedPaths/)
     }
+    const long = await visit(path, await form({ allowedPaths: '/v1/*\n'.repeat(8_000) }))
+    t.equal(long.status, 422)
+    t.match(long.text, /This form is too long/)
     t.equal((await visit(path, await form({ forget: 'value' }))).status, 303)
     t.match(await proxy(), { hasAuthValue: false, name: 'Wetter <b>' })
 
