@@ -2,8 +2,9 @@ import { currentLanguage, t } from '../../engine/formats/language.ts'
 import { cloneElement, isValidElement, type ComponentChildren, type VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { html, ICON, languageChoice } from '../kit/document.ts'
-import { scriptWords } from '../kit/assets.ts'
-import type { Console, FormProblem, PageContent } from './page.ts'
+import { isTest } from '../../engine/operations/operation.ts'
+import { assetNames, scriptWords } from '../kit/assets.ts'
+import { DONE, type Console, type FormProblem, type PageContent, type PageRequest } from './page.ts'
 import { lastName } from './parts.ts'
 
 interface Entry {
@@ -52,23 +53,10 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
 const LIVE_ONLY: ReadonlySet<string> = new Set(['store', 'plan', 'members'])
 
 export interface Frame {
-  readonly console: Console
-  readonly path: string
-  readonly root: string
-  /** Path to the console's first page. */
-  readonly home: string
   /** Account name, or the operator's. */
   readonly who: string
-  /** File names under `/assets/`. */
-  readonly assets: { readonly style: string; readonly script: string }
-  /** Success message of the last change; null for none. */
-  readonly done: string | null
-  readonly problem: FormProblem | null
   /** Suggestion such as a passkey; null for none. */
   readonly offer: VNode | null
-  readonly isViewed: boolean
-  /** The merchant's test account. */
-  readonly isTest: boolean
   /** CSRF token of the forms; null without a session. */
   readonly form: string | null
 }
@@ -77,10 +65,20 @@ export function homeOf(console: Console): string {
   return console === 'merchant' ? 'console' : 'operator'
 }
 
-export function framed({ title: given, isName, content, goOn }: PageContent, frame: Frame): string {
-  const { console, path, root, home, who, assets, done, problem, offer, isTest, isViewed } = frame
+export function framed(
+  { title: given, isName, content, goOn }: PageContent,
+  { banner, ctx: { principal }, link, page: { console, path }, problem, query, root }: PageRequest,
+  { form, offer, who }: Frame
+): string {
+  const { consoleScript, consoleStyle } = assetNames()
+  const isTestAccount = principal?.kind === 'merchant' && isTest(principal.id)
+  const named = query.get('done') ?? ''
+  const done = problem === null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
+  const isViewed = banner !== null
   const title = isName === true ? given : t(given)
   const here = path.split('/', 1)[0] ?? ''
+  const session = (to: string, label: string, test?: 'on' | 'off') =>
+    sessionForm(form, `${root}sign-in/${to}`, label, test)
   const name = console === 'merchant' ? t('Console') : t('Operator')
   return (
     '<!doctype html>' +
@@ -95,23 +93,23 @@ export function framed({ title: given, isName, content, goOn }: PageContent, fra
         <meta name="color-scheme" content="light dark" />
         ${goOn === undefined ? null : html`<meta http-equiv="refresh" content=${`0; url=${goOn}`} />`}
         <link rel="icon" href=${ICON} />
-        <link rel="stylesheet" href=${`${root}assets/${assets.style}`} />
-        <script type="module" src=${`${root}assets/${assets.script}`}></script>
+        <link rel="stylesheet" href=${`${root}assets/${consoleStyle}`} />
+        <script type="module" src=${`${root}assets/${consoleScript}`}></script>
       </head>
       <body>
         <a class="skip" href="#content">Skip to content</a>
         <header class="bar">
-          <a class="brand" href=${home}>boltgate</a>
+          <a class="brand" href=${link('')}>boltgate</a>
           <p class="who"><a href=${`${root}${isViewed ? 'operator' : homeOf(console)}/signed-in`}><bdi>${who}</bdi></a></p>
-          ${console === 'operator' || isViewed ? null : sessionForm(frame, 'test-mode', isTest ? 'Leave test mode' : 'Test mode', isTest ? 'off' : 'on')}
-          ${sessionForm(frame, 'sign-out', 'Sign out')}
+          ${console === 'operator' || isViewed ? null : session('test-mode', isTestAccount ? 'Leave test mode' : 'Test mode', isTestAccount ? 'off' : 'on')}
+          ${session('sign-out', 'Sign out')}
         </header>
         <nav class="menu" aria-label=${name}>
-          <ul>${MENUS[console].filter(({ to }) => !isTest || !LIVE_ONLY.has(to)).map(entry => item(entry, home, entry.to === here))}</ul>
+          <ul>${MENUS[console].filter(({ to }) => !isTestAccount || !LIVE_ONLY.has(to)).map(({ name, to }) => html`<li><a href=${link(to)} aria-current=${to === here ? 'page' : null}>${t(name)}</a></li>`)}</ul>
         </nav>
         <main id="content" tabindex="-1">
           <h1>${title}</h1>
-          ${isTest ? html`<p class="notice wait">Test mode: you see test data. No money moves.</p>` : null}
+          ${isTestAccount ? html`<p class="notice wait">Test mode: you see test data. No money moves.</p>` : null}
           ${done === null ? null : html`<p class="notice good" role="status">${t(done)}</p>`}
           ${problem === null ? null : problemNotice(problem, content)}
           ${offer}
@@ -123,17 +121,13 @@ export function framed({ title: given, isName, content, goOn }: PageContent, fra
   )
 }
 
-function item({ to, name }: Entry, home: string, isHere: boolean): VNode {
-  return html`<li><a href=${to === '' ? home : `${home}/${to}`} aria-current=${isHere ? 'page' : null}>${t(name)}</a></li>`
-}
-
-function sessionForm({ root, form }: Frame, to: string, label: string, test: 'on' | 'off' | null = null): VNode | null {
+function sessionForm(form: string | null, address: string, label: string, test?: 'on' | 'off'): VNode | null {
   return form === null
     ? null
-    : html`<form method="post" action=${`${root}sign-in/${to}`}>
+    : html`<form method="post" action=${address}>
         <input type="hidden" name="form" value=${form} />
-        ${test === null ? null : html`<input type="hidden" name="test" value=${test} />`}
-        <button class="button small second" type="submit">${label}</button>
+        ${test === undefined ? null : html`<input type="hidden" name="test" value=${test} />`}
+        <button class="button small second" type="submit">${t(label)}</button>
       </form>`
 }
 

@@ -1,16 +1,4 @@
-import { t } from '../../engine/formats/language.ts'
-import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
-import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { Context, Principal } from '../../engine/message/context.ts'
-import type { Trail } from '../../engine/operations/trail.ts'
-import type { Quotes } from '../../lightning/money/prices.ts'
 import type { Jobs } from '../../platform/jobs/jobs.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import { readersWorth } from '../kit/reader-money.ts'
-import type { AskApi } from './api.ts'
-import { assetNames } from '../kit/assets.ts'
-import { formToken } from '../sign-in/cookie.ts'
-import type { Sessions } from '../sign-in/sessions.ts'
 import { apiPage, apisPage } from './merchant/apis.ts'
 import { merchantChanges, operatorChanges } from './changes.ts'
 import { customersPage, paymentPage, paymentsPage } from './merchant/payments.ts'
@@ -35,7 +23,7 @@ import { operatorOrders } from './operator/orders.ts'
 import { OPERATOR_PAGES } from './operator/pages.ts'
 import { operatorRoutes } from './operator/routes.ts'
 import { operatorSession, operatorSessions } from './operator/sessions.ts'
-import { consoleOperations, viewAsOperations } from './operations.ts'
+import { Consoles, type ConsoleDependencies } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 import { sessionsPage, passkeysPage } from './sessions.ts'
 
@@ -78,60 +66,19 @@ const PAGES: readonly ConsolePage[] = [
   operatorChanges
 ]
 
-export interface OpenConsoleDependencies {
-  /** Calls the gateway's API in-process. */
-  readonly ask: AskApi
-  readonly clock: Clock
-  readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>
-  readonly prices: Pick<Quotes, 'quote'>
-  readonly merchants: Pick<Merchants, 'byId'>
-  readonly sessions: Pick<Sessions, 'impersonationCookie' | 'tokenOf'>
-  readonly trail: Trail
-  publicUrl(): string
-}
-
-/** Opens the consoles of merchants and the operator. All their data is from the API. */
-export function openConsole(dependencies: OpenConsoleDependencies) {
-  const signedIn = (ctx: Context) => {
-    const token = dependencies.sessions.tokenOf(ctx)
-    return {
-      who: whoIs(ctx),
-      form: token === null ? null : formToken(token),
-      cookie: dependencies.sessions.impersonationCookie(ctx)
-    }
-  }
-  const viewer = async (id: string, by: Principal | null): Promise<MerchantPrincipal | null> => {
-    if (by?.kind !== 'admin' || !/^[1-9]\d{0,8}$/.test(id)) return null
-    const merchant = await dependencies.merchants.byId(Number(id))
-    return merchant === null
-      ? null
-      : { kind: 'merchant', id, merchant, role: 'viewer', by: { kind: 'member', email: by.id } }
-  }
-  const { consoleStyle: style, consoleScript: script } = assetNames()
-  const known = {
-    ask: dependencies.ask,
-    worth: (satoshis: number, languages: string) => readersWorth(dependencies, satoshis, languages),
-    publicUrl: () => dependencies.publicUrl(),
-    signedIn,
-    viewer,
-    trail: dependencies.trail,
-    assets: { style, script }
-  }
+/** Opens the consoles of merchants and the operator. */
+export function openConsole({
+  jobs,
+  ...dependencies
+}: ConsoleDependencies & { readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'> }) {
+  const consoles = new Consoles(dependencies)
   return {
     operations: [
-      ...consoleOperations(known, PAGES),
-      ...viewAsOperations(known, PAGES),
-      ...dashboardOperations(dependencies.jobs)
+      ...PAGES.flatMap(page => consoles.operationsOf(page)),
+      ...consoles.viewAs(PAGES),
+      ...dashboardOperations(jobs)
     ],
     jobs: [],
     close: () => {}
   }
-}
-
-/** The account with its acting person; or the operator. */
-function whoIs({ principal }: Context): string {
-  if (principal?.kind === 'admin') return principal.id === 'admin' ? t('Operator') : principal.id
-  if (principal?.kind !== 'merchant') return ''
-  const { merchant, by, role } = principal
-  return by.kind === 'member' ? `${merchant.name} · ${by.email} (${role})` : merchant.name
 }

@@ -4,18 +4,18 @@ import { Type } from 'typebox'
 import type { MerchantPrincipal } from '../../accounts/merchants/principal.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { Trail } from '../../engine/operations/trail.ts'
-import { isTest, defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { Router } from '../../engine/pipeline/router.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { Quotes } from '../../lightning/money/prices.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { readersWorth } from '../kit/reader-money.ts'
+import { formToken } from '../sign-in/cookie.ts'
+import type { Sessions } from '../sign-in/sessions.ts'
 import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
-import {
-  DONE,
-  type PageRequest,
-  type ConsolePage,
-  type RedirectTo,
-  type FormProblem,
-  type PageContent
-} from './page.ts'
+import type { PageRequest, ConsolePage, RedirectTo, FormProblem, PageContent } from './page.ts'
 import { FORM_TYPE, sentForm, SentForm } from '../kit/form.ts'
 import { passkeyOffer } from './sessions.ts'
 import { notFound } from '../../engine/operations/errors.ts'
@@ -26,16 +26,14 @@ const CONSOLE_HEADERS: readonly string[] = Object.freeze(
 )
 
 export interface ConsoleDependencies {
-  /** Value of satoshis in the currency of `languages`; null where it is not known. */
-  worth(satoshis: number, languages: string): Promise<string | null>
+  /** Calls the gateway's API in-process. */
   readonly ask: AskApi
-  /** Reader's name, CSRF token for signing out, and `Set-Cookie`; null without. */
-  signedIn(ctx: Context): { readonly who: string; readonly form: string | null; readonly cookie: string | null }
-  publicUrl(): string
-  /** The account's rights for an operator who looks at it; null for an unknown account or another caller. */
-  viewer(merchantId: string, by: Principal | null): Promise<MerchantPrincipal | null>
+  readonly clock: Clock
+  readonly prices: Pick<Quotes, 'quote'>
+  readonly merchants: Pick<Merchants, 'byId'>
+  readonly sessions: Pick<Sessions, 'impersonationCookie' | 'tokenOf'>
   readonly trail: Trail
-  readonly assets: { readonly style: string; readonly script: string }
+  publicUrl(): string
 }
 
 /** Longest form in bytes, a price list. */
@@ -49,7 +47,7 @@ const FAILED = {
   502: asHtml('What the page shows could not be read.'),
   503: asHtml('What the page shows cannot be read at the moment.')
 } as const
-export const PAGE_RESPONSES = {
+const PAGE_RESPONSES = {
   200: asHtml('The page.'),
   303: { description: 'Not signed in.' },
   ...FAILED
@@ -57,72 +55,209 @@ export const PAGE_RESPONSES = {
 
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
-export function consoleOperations(dependencies: ConsoleDependencies, pages: readonly ConsolePage[]): AnyOperation[] {
-  return pages.flatMap(page => operationsOf(dependencies, page))
-}
+/** Pages about the reader and not the account. */
+const PERSONAL: ReadonlySet<string> = new Set(['signed-in', 'settings/passkeys'])
+/** Longest merchant page, such as `webhooks/deliveries/:deliveryId`. */
+const SEGMENTS = ['first', 'second', 'third'] as const
+/** Name of a view in the audit log. */
+const VIEW = 'viewAsMerchant'
 
-function operationsOf(dependencies: ConsoleDependencies, page: ConsolePage): AnyOperation[] {
-  const home = homeOf(page.console)
-  const path = `/${home}${page.path === '' ? '' : `/${page.path}`}`
-  const names = [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name)
-  const common = {
-    path,
-    tag: 'pages',
-    access: ACCESS[page.console],
-    mount: { use: page.console === 'merchant' ? 'merchant-api' : 'operator-api', chain: home },
-    ...(names.length === 0
-      ? {}
-      : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
-  } as const
-  const read = defineOperation({
-    ...common,
-    id: page.id,
-    method: 'GET',
-    summary: page.summary,
-    description: 'For people who are signed in. Whatever it shows, programs read from the API.',
-    headers: {
-      'X-Live-Parts': 'For the parts of the page that its program keeps current, without the rest.',
-      'If-None-Match': 'ETag of these parts as they are shown.'
-    },
-    responses: {
-      ...PAGE_RESPONSES,
-      304: { description: 'The parts are as they were.' }
-    },
-    handle: async ({ ctx, params }) => await shown(dependencies, page, asked(dependencies, page, ctx, params))
-  })
-  const { act } = page
-  if (act === undefined) return [read]
-  const change = defineOperation({
-    ...common,
-    id: `submit${page.id.charAt(0).toUpperCase()}${page.id.slice(1)}`,
-    method: 'POST',
-    // Forms are authorized and audited by the API itself.
-    unaudited: true,
-    ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
-    summary: `What the forms of that page are sent to: ${page.summary}`,
-    description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
-    form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
-    responses: {
-      200: asHtml('The page with what the change has given.'),
-      303: { description: 'Done; the browser goes on to the page at `Location`.' },
-      422: asHtml('The page again, with what was wrong.'),
-      ...FAILED
-    },
-    handle: async ({ ctx, params }) => {
-      const request = asked(dependencies, page, ctx, params, await sentForm(ctx, MOST_FORM))
-      try {
-        if ((ctx.body.length ?? 0) > MOST_FORM)
-          throw new ApiRefusal(413, 'This form is too long, and nothing was saved. Shorten it, or use the API.')
-        const result = await act.call(page, request)
-        return 'to' in result ? go(request, result) : await written(dependencies, page, request, result, 200)
-      } catch (error) {
-        if (!(error instanceof ApiRefusal)) throw error
-        const problem = problemOf(error)
-        return await shown(dependencies, page, { ...request, problem }, 422)
+/** Operations of the consoles' pages and forms. All their data is from the API. */
+export class Consoles {
+  readonly #dependencies: ConsoleDependencies
+
+  constructor(dependencies: ConsoleDependencies) {
+    this.#dependencies = dependencies
+  }
+
+  operationsOf(page: ConsolePage): AnyOperation[] {
+    const home = homeOf(page.console)
+    const path = `/${home}${page.path === '' ? '' : `/${page.path}`}`
+    const names = [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name)
+    const common = {
+      path,
+      tag: 'pages',
+      access: ACCESS[page.console],
+      mount: { use: page.console === 'merchant' ? 'merchant-api' : 'operator-api', chain: home },
+      ...(names.length === 0 ? {} : { params: textsOf(names) })
+    } as const
+    const read = defineOperation({
+      ...common,
+      id: page.id,
+      method: 'GET',
+      summary: page.summary,
+      description: 'For people who are signed in. Whatever it shows, programs read from the API.',
+      headers: {
+        'X-Live-Parts': 'For the parts of the page that its program keeps current, without the rest.',
+        'If-None-Match': 'ETag of these parts as they are shown.'
+      },
+      responses: {
+        ...PAGE_RESPONSES,
+        304: { description: 'The parts are as they were.' }
+      },
+      handle: async ({ ctx, params }) => await this.#shown(this.#request(page, ctx, params))
+    })
+    const { act } = page
+    if (act === undefined) return [read]
+    const change = defineOperation({
+      ...common,
+      id: `submit${page.id.charAt(0).toUpperCase()}${page.id.slice(1)}`,
+      method: 'POST',
+      // Forms are authorized and audited by the API itself.
+      unaudited: true,
+      ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
+      summary: `What the forms of that page are sent to: ${page.summary}`,
+      description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
+      responses: {
+        200: asHtml('The page with what the change has given.'),
+        303: { description: 'Done; the browser goes on to the page at `Location`.' },
+        422: asHtml('The page again, with what was wrong.'),
+        ...FAILED
+      },
+      handle: async ({ ctx, params }) => {
+        const request = { ...this.#request(page, ctx, params), form: await sentForm(ctx, MOST_FORM) }
+        try {
+          if ((ctx.body.length ?? 0) > MOST_FORM)
+            throw new ApiRefusal(413, 'This form is too long, and nothing was saved. Shorten it, or use the API.')
+          const result = await act.call(page, request)
+          return 'to' in result ? go(request, result) : await this.#written(request, result, 200)
+        } catch (error) {
+          if (!(error instanceof ApiRefusal)) throw error
+          return await this.#shown({ ...request, problem: problemOf(error) }, 422)
+        }
+      }
+    })
+    return [read, change]
+  }
+
+  /**
+   * The merchant's console as the operator sees it: GET alone, with a viewer's rights, and an entry in the audit log for
+   * each page. The API answers a viewer, so no secret is shown, and no operation here takes a form.
+   */
+  viewAs(pages: readonly ConsolePage[]): AnyOperation[] {
+    const router = new Router<ConsolePage>()
+    for (const page of pages)
+      if (page.console === 'merchant' && !PERSONAL.has(page.path))
+        router.add({ host: null, methods: ['GET'], path: `/${page.path}` }, page)
+    return [0, 1, 2, 3].map(depth => {
+      const names = SEGMENTS.slice(0, depth)
+      return defineOperation({
+        id: `viewAsMerchant${depth}`,
+        method: 'GET',
+        path: `/operator/merchants/:merchantId/as${names.map(name => `/:${name}` as const).join('') as ''}`,
+        tag: 'pages',
+        access: 'admin',
+        mount: { use: 'operator-api', chain: 'operator' },
+        params: textsOf(['merchantId', ...names]),
+        summary: 'The console of a merchant as a viewer sees it, read-only',
+        description: 'Each page is recorded in the audit log of the account.',
+        responses: PAGE_RESPONSES,
+        handle: async ({ ctx, params }): Promise<Result> => {
+          // The schema names them, all texts.
+          const { merchantId = '', ...rest } = params as Readonly<Record<string, string>>
+          const path = names.map(name => rest[name] ?? '').join('/')
+          const found = router.find('', 'GET', `/${path}`)
+          const viewer = await this.#viewer(merchantId, ctx.principal)
+          if (found === null || viewer === null) throw notFound()
+          const end = await this.#dependencies.trail.begin({
+            principal: ctx.principal,
+            operation: VIEW,
+            target: { merchantId, page: path === '' ? 'overview' : path },
+            asked: {}
+          })
+          const request = this.#request(found.value, ctx, found.params, viewer)
+          const account = `${request.root}operator/merchants/${merchantId}`
+          const banner = html`<p class="notice wait">You are viewing the console of <bdi>${viewer.merchant.name}</bdi>. It is read-only. <a href=${account}>Back to the account</a></p>`
+          const result = await this.#shown({ ...request, isRenewal: false, banner })
+          await end(result.status, {})
+          return result
+        }
+      })
+    })
+  }
+
+  /** `viewer`: whose account is seen by an operator. */
+  #request(page: ConsolePage, ctx: Context, params: unknown, viewer?: MerchantPrincipal): PageRequest {
+    const { ask, publicUrl } = this.#dependencies
+    const root = '../'.repeat(ctx.path.split('/').length - 2) || './'
+    const own = homeOf(page.console)
+    const home = viewer === undefined ? own : `operator/merchants/${viewer.id}/as`
+    return {
+      page,
+      ctx,
+      api: new PageApi(ask, ctx, viewer),
+      // Validated by the schema of the path's names, all of them texts.
+      id: name => encodeURIComponent((params as Readonly<Record<string, string>> | undefined)?.[name] ?? ''),
+      query: new URLSearchParams(ctx.query),
+      form: new SentForm(),
+      root,
+      link: to => `${root}${home}${to === '' ? '' : `/${to}`}`,
+      address: to => `${publicUrl()}/${own}${to === '' ? '' : `/${to}`}`,
+      worth: satoshis => readersWorth(this.#dependencies, satoshis, ctx.headers.get('accept-language') ?? ''),
+      isRenewal: ctx.method === 'GET' && ctx.headers.has('x-live-parts'),
+      problem: null,
+      banner: null,
+      viewAs: async merchantId => {
+        const principal = await this.#viewer(merchantId, ctx.principal)
+        return principal === null ? null : this.#request(page, ctx, {}, principal)
       }
     }
-  })
-  return [read, change]
+  }
+
+  /** The account's rights for an operator who looks at it; null for an unknown account or another caller. */
+  async #viewer(id: string, by: Principal | null): Promise<MerchantPrincipal | null> {
+    if (by?.kind !== 'admin' || !/^[1-9]\d{0,8}$/.test(id)) return null
+    const merchant = await this.#dependencies.merchants.byId(Number(id))
+    return merchant === null
+      ? null
+      : { kind: 'merchant', id, merchant, role: 'viewer', by: { kind: 'member', email: by.id } }
+  }
+
+  async #shown(request: PageRequest, status = 200): Promise<Result> {
+    const { link, page } = request
+    try {
+      return await this.#written(request, await page.show(request), status)
+    } catch (error) {
+      if (!(error instanceof ApiRefusal)) throw error
+      const told = TOLD[error.status] ?? { status: 502, title: 'This page is unavailable' }
+      const words =
+        told.status === 404 ? t('It may have been removed, or the address is incomplete.') : t(error.message)
+      const plan = told.status === 403 && page.console === 'merchant' ? link('plan') : null
+      const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>View plan</a></p>`}`
+      return await this.#written({ ...request, problem: null }, { title: told.title, content }, told.status)
+    }
+  }
+
+  async #written(request: PageRequest, content: PageContent, usual: number): Promise<Result> {
+    const { banner, ctx, isRenewal, page } = request
+    const { sessions } = this.#dependencies
+    const { status = usual } = content
+    if (isRenewal) return renewed(ctx, renderToString(content.content), status)
+    const token = sessions.tokenOf(ctx)
+    const cookie = sessions.impersonationCookie(ctx)
+    return {
+      status,
+      body: framed(content, request, {
+        who: whoIs(ctx),
+        form: token === null ? null : formToken(token),
+        offer: banner ?? (await passkeyOffer(request, page.console))
+      }),
+      headers: cookie === null ? CONSOLE_HEADERS : [...CONSOLE_HEADERS, 'Set-Cookie', cookie]
+    }
+  }
+}
+
+function textsOf(names: readonly string[]) {
+  return Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })])))
+}
+
+/** The account with its acting person; or the operator. */
+function whoIs({ principal }: Context): string {
+  if (principal?.kind === 'admin') return principal.id === 'admin' ? t('Operator') : principal.id
+  if (principal?.kind !== 'merchant') return ''
+  const { merchant, by, role } = principal
+  return by.kind === 'member' ? `${merchant.name} · ${by.email} (${role})` : merchant.name
 }
 
 /** The API begins some messages with the member that is wrong: `targetBaseUrl: The address is not a URL`. */
@@ -133,63 +268,6 @@ function problemOf({ message, fields }: ApiRefusal): FormProblem {
     : { message: words, fields: { ...fields, [name]: words } }
 }
 
-/** `view`: of another's account, with its home below the root. */
-export function asked(
-  dependencies: ConsoleDependencies,
-  page: ConsolePage,
-  ctx: Context,
-  params: unknown,
-  form = new SentForm(),
-  view: { readonly home: string; readonly principal: Principal } | null = null
-): PageRequest {
-  const { ask, publicUrl } = dependencies
-  const root = rootOf(ctx.path)
-  const home = view?.home ?? homeOf(page.console)
-  return {
-    ctx,
-    api: new PageApi(ask, ctx, view?.principal),
-    // Validated by the schema of the path's names, all of them texts.
-    id: name => encodeURIComponent((params as Readonly<Record<string, string>> | undefined)?.[name] ?? ''),
-    query: new URLSearchParams(ctx.query),
-    form,
-    root,
-    link: to => `${root}${home}${to === '' ? '' : `/${to}`}`,
-    address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
-    worth: satoshis => dependencies.worth(satoshis, ctx.headers.get('accept-language') ?? ''),
-    isRenewal: ctx.method === 'GET' && ctx.headers.has('x-live-parts'),
-    problem: null,
-    viewing: null,
-    viewAs: async merchantId => {
-      const principal = await dependencies.viewer(merchantId, ctx.principal)
-      return principal === null
-        ? null
-        : asked(dependencies, page, ctx, {}, undefined, { home: `operator/merchants/${merchantId}/as`, principal })
-    }
-  }
-}
-
-function rootOf(path: string): string {
-  return '../'.repeat(path.split('/').length - 2) || './'
-}
-
-export async function shown(
-  dependencies: ConsoleDependencies,
-  page: ConsolePage,
-  request: PageRequest,
-  status = 200
-): Promise<Result> {
-  try {
-    return await written(dependencies, page, request, await page.show(request), status)
-  } catch (error) {
-    if (!(error instanceof ApiRefusal)) throw error
-    const told = TOLD[error.status] ?? { status: 502, title: 'This page is unavailable' }
-    const words = told.status === 404 ? t('It may have been removed, or the address is incomplete.') : t(error.message)
-    const plan = told.status === 403 && page.console === 'merchant' ? request.link('plan') : null
-    const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>View plan</a></p>`}`
-    return await written(dependencies, page, { ...request, problem: null }, { title: told.title, content }, told.status)
-  }
-}
-
 /** Refusals shown to the reader, by the API's status. */
 const TOLD: Readonly<Record<number, { readonly status: number; readonly title: string }>> = {
   400: { status: 400, title: 'Invalid address' },
@@ -197,41 +275,6 @@ const TOLD: Readonly<Record<number, { readonly status: number; readonly title: s
   404: { status: 404, title: 'Page not found' },
   429: { status: 503, title: 'Too many requests' },
   503: { status: 503, title: 'This page is temporarily unavailable' }
-}
-
-async function written(
-  { assets, signedIn }: ConsoleDependencies,
-  { console, path }: ConsolePage,
-  request: PageRequest,
-  content: PageContent,
-  status: number
-): Promise<Result> {
-  const { ctx, isRenewal, query, problem, root, viewing } = request
-  if (isRenewal) return renewed(ctx, renderToString(content.content), content.status ?? status)
-  const { cookie, form, who } = signedIn(ctx)
-  const named = query.get('done')
-  const done =
-    problem === null && named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
-  const offer = viewing?.banner ?? (await passkeyOffer(request, console))
-  const home = viewing?.home ?? `${root}${homeOf(console)}`
-  return {
-    status: content.status ?? status,
-    body: framed(content, {
-      isViewed: viewing !== null,
-      console,
-      path,
-      root,
-      home,
-      who,
-      assets,
-      problem,
-      done,
-      offer,
-      isTest: ctx.principal?.kind === 'merchant' && isTest(ctx.principal.id),
-      form
-    }),
-    headers: cookie === null ? CONSOLE_HEADERS : [...CONSOLE_HEADERS, 'Set-Cookie', cookie]
-  }
 }
 
 /** Live parts, or 304 when unchanged. */
@@ -245,74 +288,4 @@ function go({ link }: PageRequest, { to, done }: RedirectTo): Result {
   const address = link(to)
   const query = done === undefined ? '' : `${address.includes('?') ? '&' : '?'}done=${done}`
   return { status: 303, body: null, headers: ['Location', `${address}${query}`, ...CONSOLE_HEADERS] }
-}
-
-/** Pages about the reader and not the account. */
-const PERSONAL: ReadonlySet<string> = new Set(['signed-in', 'settings/passkeys'])
-/** Longest merchant page, such as `webhooks/deliveries/:deliveryId`. */
-const SEGMENTS = ['first', 'second', 'third'] as const
-/** Name of a view in the audit log. */
-const VIEW = 'viewAsMerchant'
-
-/**
- * The merchant's console as the operator sees it: GET alone, with a viewer's rights, and an entry in the audit log for
- * each page. The API answers a viewer, so no secret is shown, and no operation here takes a form.
- */
-export function viewAsOperations(dependencies: ConsoleDependencies, pages: readonly ConsolePage[]): AnyOperation[] {
-  const shownPages = pages.filter(({ console, path }) => console === 'merchant' && !PERSONAL.has(path))
-  return [0, 1, 2, 3].map(depth => {
-    const names = SEGMENTS.slice(0, depth)
-    return defineOperation({
-      id: `viewAsMerchant${depth}`,
-      method: 'GET',
-      path: `/operator/merchants/:merchantId/as${names.map(name => `/:${name}` as const).join('') as ''}`,
-      tag: 'pages',
-      access: 'admin',
-      mount: { use: 'operator-api', chain: 'operator' },
-      params: Type.Object(
-        Object.fromEntries(['merchantId', ...names].map(name => [name, Type.String({ maxLength: 200 })]))
-      ),
-      summary: 'The console of a merchant as a viewer sees it, read-only',
-      description: 'Each page is recorded in the audit log of the account.',
-      responses: PAGE_RESPONSES,
-      async handle({ ctx, params }): Promise<Result> {
-        // The schema names them, all texts.
-        const { merchantId = '', ...rest } = params as Readonly<Record<string, string>>
-        const path = names.map(name => rest[name] ?? '').join('/')
-        const found = shownPages.flatMap(page => matched(page, path))[0]
-        const viewer = await dependencies.viewer(merchantId, ctx.principal)
-        if (found === undefined || viewer === null) throw notFound()
-        const end = await dependencies.trail.begin({
-          principal: ctx.principal,
-          operation: VIEW,
-          target: { merchantId, page: path === '' ? 'overview' : path },
-          asked: {}
-        })
-        const home = `operator/merchants/${merchantId}`
-        const request = asked(dependencies, found.page, ctx, found.params, undefined, {
-          home: `${home}/as`,
-          principal: viewer
-        })
-        const banner = html`<p class="notice wait">You are viewing the console of <bdi>${viewer.merchant.name}</bdi>. It is read-only. <a href=${`${request.root}${home}`}>Back to the account</a></p>`
-        const result = await shown(dependencies, found.page, {
-          ...request,
-          isRenewal: false,
-          viewing: { banner, home: `${request.root}${home}/as` }
-        })
-        await end(result.status, {})
-        return result
-      }
-    })
-  })
-}
-
-function matched(page: ConsolePage, path: string): Array<{ page: ConsolePage; params: Record<string, string> }> {
-  const [pattern, given] = [page.path.split('/'), path.split('/')]
-  if (pattern.length !== given.length) return []
-  const params: Record<string, string> = {}
-  for (const [at, name] of pattern.entries()) {
-    if (name.startsWith(':')) params[name.slice(1)] = given[at] ?? ''
-    else if (name !== given[at]) return []
-  }
-  return [{ page, params }]
 }

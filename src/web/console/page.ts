@@ -6,6 +6,7 @@ import type { PageApi } from './api.ts'
 export type Console = 'merchant' | 'operator'
 
 export interface PageRequest {
+  readonly page: ConsolePage
   readonly ctx: Context
   readonly api: PageApi
   readonly query: URLSearchParams
@@ -22,8 +23,8 @@ export interface PageRequest {
   /** The script only renews `live` parts; a page may omit all others. */
   readonly isRenewal: boolean
   readonly problem: FormProblem | null
-  /** A merchant's page that an operator sees; null for the reader's own. */
-  readonly viewing: { readonly banner: VNode; readonly home: string } | null
+  /** Above a merchant's page that an operator sees; null for the reader's own. */
+  readonly banner: VNode | null
   viewAs(merchantId: string): Promise<PageRequest | null>
 }
 
