@@ -20,6 +20,8 @@ import {
   Rejection
 } from './schema.ts'
 import { Administration, type AdministrationDependencies } from './service.ts'
+import { known, knownPending, merchantIdOf, pendingIdOf, pendingView } from './views.ts'
+import { iso } from '../../engine/formats/iso-time.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 // Malformed ids are 404 like unknown ones (decision 10).
@@ -36,7 +38,7 @@ const refuse = (error: ValidationError): GatewayError =>
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
 export function adminOperations(dependencies: AdministrationDependencies): AnyOperation[] {
   const administration = new Administration(dependencies)
-  return [...accounts(administration), ...acts(administration), ...pendingSubscriptions(administration)]
+  return [...accounts(administration), ...acts(dependencies), ...pendingSubscriptions(administration, dependencies)]
 }
 
 function accounts(administration: Administration): AnyOperation[] {
@@ -154,7 +156,7 @@ function nextQuery(
   ).toString()
 }
 
-function acts(administration: Administration): AnyOperation[] {
+function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -167,10 +169,11 @@ function acts(administration: Administration): AnyOperation[] {
         'in its overlap. Named keys of the account stay valid.',
       params: MerchantId,
       responses: { 200: { description: 'The new key, shown only once.', schema: RegeneratedKey }, 404: missing },
-      handle: async ({ params }) => ({
-        status: 200,
-        body: await administration.regenerateKey(params.merchantId)
-      })
+      handle: async ({ params }) => {
+        const { merchant, apiKey } = known(await merchants.regenerateKey(merchantIdOf(params.merchantId)))
+        const regeneratedAt = iso(merchant.keyRotatedAt ?? clock.now())
+        return { status: 200, body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt } }
+      }
     }),
     defineOperation({
       ...common,
@@ -183,7 +186,7 @@ function acts(administration: Administration): AnyOperation[] {
       params: MerchantId,
       responses: { 204: { description: 'Deactivated, also when it was already.' }, 404: missing },
       handle: async ({ params }) => {
-        await administration.deactivate(params.merchantId)
+        known(await merchants.deactivate(merchantIdOf(params.merchantId)))
         return { status: 204, body: null }
       }
     }),
@@ -197,14 +200,14 @@ function acts(administration: Administration): AnyOperation[] {
       params: MerchantId,
       responses: { 204: { description: 'Reactivated, also when it was active.' }, 404: missing },
       handle: async ({ params }) => {
-        await administration.reactivate(params.merchantId)
+        known(await merchants.reactivate(merchantIdOf(params.merchantId)))
         return { status: 204, body: null }
       }
     })
   ]
 }
 
-function pendingSubscriptions(administration: Administration): AnyOperation[] {
+function pendingSubscriptions(administration: Administration, { store }: AdministrationDependencies): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -222,7 +225,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       },
       handle: async ({ query }) => ({
         status: 200,
-        body: await administration.pendingSubscriptions(query.includeProcessed === true)
+        body: (await store.list(query.includeProcessed === true)).map(pendingView)
       })
     }),
     defineOperation({
@@ -234,7 +237,10 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       description: 'Also after it was processed, with its outcome and account.',
       params: PendingId,
       responses: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
-      handle: async ({ params }) => ({ status: 200, body: await administration.pendingSubscription(params.id) })
+      handle: async ({ params }) => ({
+        status: 200,
+        body: pendingView(knownPending(await store.byId(pendingIdOf(params.id))))
+      })
     }),
     defineOperation({
       ...common,

@@ -1,5 +1,4 @@
-import { isRowId } from '../../platform/database/rows.ts'
-import { INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { iso, isWritable, readIsoTime } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
@@ -23,19 +22,19 @@ import {
   type MerchantQuery,
   type MerchantSummary,
   type OnApproved,
-  type PendingSubscription,
-  type PendingSubscriptionView,
-  type RegeneratedKey
+  type PendingSubscription
 } from './schema.ts'
 import type { SqlAdminStore } from './store.ts'
 import {
   linkMessage,
-  pendingView,
   type GivenSettings,
   type AccountSettings,
   writeSettings,
   givenKey,
-  known
+  known,
+  knownPending,
+  merchantIdOf,
+  pendingIdOf
 } from './views.ts'
 
 export interface AdministrationDependencies {
@@ -97,8 +96,7 @@ export class Administration {
   }
 
   async merchant(idText: string): Promise<MerchantDetail> {
-    const id = idOf(idText)
-    const merchant = known(id === null ? null : await this.#dependencies.merchants.byId(id))
+    const merchant = known(await this.#dependencies.merchants.byId(merchantIdOf(idText)))
     const account = await this.#dependencies.account(merchant)
     return {
       ...account,
@@ -128,7 +126,7 @@ export class Administration {
    * wrong length
    */
   async update(idText: string, change: MerchantChange): Promise<ChangedMerchant> {
-    const id = known(idOf(idText))
+    const id = merchantIdOf(idText)
     const settings = this.#settings(change)
     const tier = change.planTier === undefined ? null : parseTier(change.planTier)
     const subscription = subscriptionOf(change)
@@ -155,45 +153,6 @@ export class Administration {
   }
 
   /**
-   * Replaces the key; the old one is invalid everywhere once this resolves.
-   * @throws ShortError 404
-   */
-  async regenerateKey(idText: string): Promise<RegeneratedKey> {
-    const { merchant, apiKey } = known(await this.#dependencies.merchants.regenerateKey(known(idOf(idText))))
-    return {
-      merchantId: merchant.id,
-      apiKey: apiKey.reveal(),
-      regeneratedAt: iso(merchant.keyRotatedAt ?? this.#dependencies.clock.now())
-    }
-  }
-
-  /**
-   * Idempotent (decision 151). The key fails from every node's next request.
-   * @throws ShortError 404
-   */
-  async deactivate(idText: string): Promise<void> {
-    known(await this.#dependencies.merchants.deactivate(known(idOf(idText))))
-  }
-
-  /**
-   * Idempotent (decision 151).
-   * @throws ShortError 404
-   */
-  async reactivate(idText: string): Promise<void> {
-    known(await this.#dependencies.merchants.reactivate(known(idOf(idText))))
-  }
-
-  /** Newest first; `includeProcessed` adds reviewed ones. */
-  async pendingSubscriptions(includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
-    return (await this.#dependencies.store.list(includeProcessed)).map(pendingView)
-  }
-
-  async pendingSubscription(idText: string): Promise<PendingSubscriptionView> {
-    const id = idOf(idText)
-    return pendingView(knownPending(id === null ? null : await this.#dependencies.store.byId(id)))
-  }
-
-  /**
    * Creates the account of a pending subscription, or links the one with its address. Plan, status, billing ids, period
    * end and flags come from the subscription (decision 77). Of concurrent reviews one succeeds; a failed one leaves it
    * pending. Given keys and callback fill empty settings of a linked account and replace nothing: a form for a new
@@ -201,7 +160,7 @@ export class Administration {
    * @throws ShortError 404, 400 when already processed, for a blank provider key or a refused callback URL
    */
   async approve(idText: string, approval: Approval): Promise<CreatedMerchant | LinkedMerchant> {
-    const id = knownPending(idOf(idText))
+    const id = pendingIdOf(idText)
     const settings = this.#settings(approval)
     const account = await this.#dependencies.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
@@ -226,7 +185,7 @@ export class Administration {
 
   /** @throws ShortError 404, 400 when already processed */
   async reject(idText: string, reason: string | null): Promise<void> {
-    const id = knownPending(idOf(idText))
+    const id = pendingIdOf(idText)
     await this.#dependencies.database.transaction(async tx => {
       await this.#waiting(tx, id)
       await this.#dependencies.store.review(tx, id, { state: 'rejected', at: this.#dependencies.clock.now(), reason })
@@ -343,17 +302,6 @@ function picked<T extends object, K extends keyof T>(from: T, ...names: readonly
     T,
     K
   >
-}
-
-/** Id of a path; null for a malformed one, which is 404 (decision 10). */
-function idOf(text: string): number | null {
-  const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
-  return isRowId(id) ? id : null
-}
-
-function knownPending<T>(found: T | null): T {
-  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Pending subscription not found')
-  return found
 }
 
 function facts(subscription: PendingSubscription): SubscriptionFacts {

@@ -2,6 +2,7 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { PendingSubscription, PendingSubscriptionView, MerchantChange } from './schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import { iso } from '../../engine/formats/iso-time.ts'
+import { isRowId } from '../../platform/database/rows.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
@@ -75,4 +76,24 @@ export function givenKey(text: string | undefined): Secret<string> | null {
 export function known<T>(found: T | null): T {
   if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
   return found
+}
+
+export function knownPending<T>(found: T | null): T {
+  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Pending subscription not found')
+  return found
+}
+
+/** @throws ShortError 404, also for a malformed one (decision 10) */
+export function merchantIdOf(text: string): number {
+  return known(idOf(text))
+}
+
+/** @throws ShortError 404, also for a malformed one (decision 10) */
+export function pendingIdOf(text: string): number {
+  return knownPending(idOf(text))
+}
+
+function idOf(text: string): number | null {
+  const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
+  return isRowId(id) ? id : null
 }

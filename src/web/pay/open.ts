@@ -15,32 +15,20 @@ import { missingPage, payPage, paymentStatusAddress, linkPageOperations, type Pa
 import { isFinalStatus } from './pay-view.ts'
 import { paymentEvents } from './payment-events.ts'
 
-export function openPages(
-  dependencies: Omit<PayPageDependencies, 'merchant' | 'watch'> & {
-    readonly merchants: { byId: PayPageDependencies['merchant'] }
-    readonly payments: PayPageDependencies['payments'] & PayPageDependencies['watch']
-  }
-) {
-  const { merchants, payments } = dependencies
-  return {
-    operations: pageOperations({ ...dependencies, watch: payments, merchant: id => merchants.byId(id) }),
-    jobs: [],
-    close: () => {}
-  }
+export function openPages(dependencies: PayPageDependencies) {
+  return { operations: pageOperations(dependencies), jobs: [], close: () => {} }
 }
 
 export interface PayPageDependencies {
   readonly payments: {
     /** Null for an unknown token. */
     byPayToken(token: string): Promise<Payment | null>
-  }
-  readonly links: PaymentLinkPages
-  readonly others?: readonly PayableSource[]
-  readonly watch: {
     /** Calls `changed` after each change of the invoice's payable, until unsubscribed. */
     watch(invoiceId: string, changed: () => void): () => void
   }
-  merchant(id: number): Promise<{ readonly name: string } | null>
+  readonly links: PaymentLinkPages
+  readonly others?: readonly PayableSource[]
+  readonly merchants: { byId(id: number): Promise<{ readonly name: string } | null> }
   readonly clock: Clock
   readonly log: Log
   publicUrl(): string
@@ -54,7 +42,7 @@ const PayToken = Type.Object({ payToken: Type.String() })
 
 /** Hosted checkout page, its events and assets. The address is the only authorization. */
 export function pageOperations(dependencies: PayPageDependencies): AnyOperation[] {
-  const { watch, clock, log } = dependencies
+  const { payments, clock, log } = dependencies
   const assets = assetNames()
   const missing = () => ({ status: 404, body: missingPage(assets), headers: PAGE_HEADERS })
   const find = (token: string): Promise<Shown | null> =>
@@ -132,7 +120,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
         const { payable } = await known(params.payToken)
         const body = paymentEvents(payable, {
           byPayToken: async token => (await find(token))?.payable ?? null,
-          watch: (id, changed) => watch.watch(id, changed),
+          watch: (id, changed) => payments.watch(id, changed),
           clock,
           log
         })
@@ -191,10 +179,13 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
 }
 
 /** The payable of a token: a payment, else another source's. */
-async function shownBy({ payments, merchant, others = [] }: PayPageDependencies, token: string): Promise<Shown | null> {
+async function shownBy(
+  { payments, merchants, others = [] }: PayPageDependencies,
+  token: string
+): Promise<Shown | null> {
   const payment = await payments.byPayToken(token)
   if (payment !== null) {
-    const payee = await merchant(payment.merchantId)
+    const payee = await merchants.byId(payment.merchantId)
     if (payee === null)
       throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
     return { payable: payment, payee: payee.name, statusAddress: paymentStatusAddress(payment.invoiceId) }

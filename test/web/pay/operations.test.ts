@@ -1,9 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
-import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
-import { pageOperations } from '../../../src/web/pay/open.ts'
-import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { Heard, PageWorld, type PageAnswer } from './page-server.ts'
 
 /** Lets the reads of a stream come back. */
@@ -82,29 +78,6 @@ t.test('assets: the hash of the content in the name, cached forever; 404 for all
     t.equal((await world.get(`/assets/pay-000000000000.${ending}`)).status, 404)
   }
   t.equal((await world.get('/assets/favicon.ico')).status, 404)
-})
-
-t.test('the operations can be mounted side by side', async t => {
-  t.doesNotThrow(
-    () =>
-      new InternalUpstream(
-        pageOperations({
-          payments: { byPayToken: async () => null },
-          watch: { watch: () => () => {} },
-          merchant: async () => null,
-          clock: new ManualClock(),
-          log: silentLog,
-          publicUrl: () => '',
-          links: {
-            find: async () => null,
-            pay: async () => {
-              throw new Error('there is no link')
-            }
-          },
-          sandbox: null
-        })
-      )
-  )
 })
 
 t.test('events: the status immediately, then each change, and the end after a final one', async t => {

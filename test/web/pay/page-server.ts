@@ -39,9 +39,7 @@ export class PageWorld {
         byPayToken: async token => {
           if (this.fault !== null) throw this.fault
           return this.#byToken.get(token) ?? null
-        }
-      },
-      watch: {
+        },
         watch: (invoiceId, changed) => {
           const listener = { invoiceId, changed }
           this.#listeners.add(listener)
@@ -50,7 +48,7 @@ export class PageWorld {
           }
         }
       },
-      merchant: async id => this.merchants.get(id) ?? null,
+      merchants: { byId: async id => this.merchants.get(id) ?? null },
       clock: this.clock,
       log: silentLog,
       publicUrl: () => 'http://127.0.0.1:8080',
