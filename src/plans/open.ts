@@ -62,8 +62,7 @@ export async function openBilling(options: OpenBillingOptions) {
     approved: bitcoin.plans.approved.bind(bitcoin.plans),
     start: () => cards.billing.start(),
     operations: [...cards.operations, ...bitcoinOperations(bitcoin.plans)],
-    jobs: [...cards.billing.jobs, ...bitcoin.reminders.jobs],
-    close: () => {}
+    jobs: [...cards.billing.jobs, ...bitcoin.reminders.jobs]
   }
 }
 

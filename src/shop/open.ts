@@ -174,8 +174,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
         { expiry: 300 * SECOND }
       ),
       periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that can no longer be read', () => orders.purge())
-    ],
-    close: () => {}
+    ]
   }
 }
 

@@ -19,8 +19,7 @@ export function openAudit(dependencies: Omit<AuditTrailDependencies, 'store'> & 
       periodic('audit-purge', DAY, 'Deletes what the audit trail has kept for a year', () =>
         store.purge(dependencies.clock.now() - KEPT)
       )
-    ],
-    close: () => {}
+    ]
   }
 }
 

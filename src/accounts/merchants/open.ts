@@ -77,7 +77,6 @@ export function openMerchants(
         failure: (merchant, slot) => payees.failure(merchant, slot)
       })
     ],
-    jobs: [],
     close: () => uses.drained()
   }
 }

@@ -63,7 +63,7 @@ export async function openDomains(running: Running, environment: GatewayEnvironm
   const opened: Open = domain => {
     domains.push(domain)
     api.push(...domain.operations)
-    return closers.add(domain, part => part.close())
+    return closers.add(domain, part => part.close?.())
   }
   const core = await openCore(running, environment, closers, opened)
   const { events, jobs, ledger, providers, sale, sessions, traffic } = core
@@ -86,7 +86,7 @@ export async function openDomains(running: Running, environment: GatewayEnvironm
   api.splice(-demo.length)
   let internals: ReadonlyMap<string, InternalUpstream> = new Map()
   const mount = (): void => {
-    jobs.declare(domains.splice(0).flatMap(domain => domain.jobs))
+    jobs.declare(domains.splice(0).flatMap(domain => domain.jobs ?? []))
     operations.splice(0, Infinity, ...api, ...demo)
     // Opened last, closed first: jobs use the other parts.
     closers.add(jobs, part => part.close())
@@ -174,9 +174,9 @@ function usesSuite(
 /** Common members of each domain's `open…()`. */
 export interface Domain {
   readonly operations: readonly AnyOperation[]
-  readonly jobs: readonly JobDeclaration[]
+  readonly jobs?: readonly JobDeclaration[]
   /** Closes what was opened; given dependencies are closed later. */
-  close(): void | Promise<void>
+  close?(): void | Promise<void>
 }
 
 /** Registers an opened domain: mounts its operations, declares its jobs, and closes it before those opened earlier. */

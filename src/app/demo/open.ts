@@ -61,5 +61,5 @@ function demoOperations(): AnyOperation[] {
 }
 
 export function openDemo() {
-  return { operations: demoOperations(), jobs: [], close: () => {} }
+  return { operations: demoOperations() }
 }

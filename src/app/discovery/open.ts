@@ -23,9 +23,7 @@ export function openDiscovery(
       ...healthOperations(database, clock, dependencies),
       metricsOperation(metrics, dependencies.production),
       ...discoveryOperations(dependencies)
-    ],
-    jobs: [],
-    close: () => {}
+    ]
   }
 }
 

@@ -72,7 +72,6 @@ export function openProxies(
     published: (proxyId: string) => publishedApi(store, merchants, proxyId),
     start: () => directory.start(),
     operations: proxyOperations(proxies),
-    jobs: [],
     close: () => directory.stop()
   }
 }

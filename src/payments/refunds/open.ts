@@ -20,7 +20,6 @@ export function openRefunds(
   const settlements = new RefundSettlements({ ...dependencies, store, sources })
   return {
     operations: [...refundOperations(refunds), ...refundAdminOperations(settlements)],
-    jobs: refunds.jobs,
-    close: () => {}
+    jobs: refunds.jobs
   }
 }

@@ -17,7 +17,6 @@ export function openWebhooks(
     storeOrderFailed: webhooks.storeOrderFailed.bind(webhooks),
     documented: sentWebhooks,
     operations: [...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)],
-    jobs: webhooks.jobs,
-    close: () => {}
+    jobs: webhooks.jobs
   }
 }

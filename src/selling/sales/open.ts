@@ -24,7 +24,6 @@ export function openSales({ clock, database }: { readonly clock: Clock; readonly
       periodic('earnings-purge', 86_400_000, 'Deletes sums of earnings by hour after 90 days', () =>
         earnings.purge(clock.now())
       )
-    ],
-    close: () => {}
+    ]
   }
 }

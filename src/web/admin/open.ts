@@ -66,8 +66,6 @@ export function openAdmin(dependencies: OpenAdminDependencies) {
         },
         account: async merchant => accountView(merchant, config().plans, await countProxies(database.sql, merchant.id))
       })
-    ],
-    jobs: [],
-    close: () => {}
+    ]
   }
 }

@@ -77,8 +77,6 @@ export function openConsole({
       ...PAGES.flatMap(page => consoles.operationsOf(page)),
       ...consoles.viewAs(PAGES),
       ...dashboardOperations(jobs)
-    ],
-    jobs: [],
-    close: () => {}
+    ]
   }
 }

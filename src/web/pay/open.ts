@@ -16,7 +16,7 @@ import { isFinalStatus } from './pay-view.ts'
 import { paymentEvents } from './payment-events.ts'
 
 export function openPages(dependencies: PayPageDependencies) {
-  return { operations: pageOperations(dependencies), jobs: [], close: () => {} }
+  return { operations: pageOperations(dependencies) }
 }
 
 export interface PayPageDependencies {

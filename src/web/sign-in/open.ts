@@ -69,7 +69,6 @@ export function openSignIn(
       ...memberOperations(members),
       ...firstKeyOperations(firstKeys)
     ],
-    jobs: signIns.jobs,
-    close: () => {}
+    jobs: signIns.jobs
   }
 }
