@@ -20,51 +20,39 @@ import type { KeyPages } from '../../selling/balances/key-operations.ts'
 import { titleOf } from '../../engine/sections/suite.ts'
 
 interface PaywallFacts {
+  /** Without bidirectional controls. */
   readonly seller: string
   /** The price, such as `10 sats` or `$0.02`. */
   readonly amount: string
   /** The price in another currency; null for none. */
   readonly alsoAmount: string | null
-  readonly description: string
-  readonly address: string
-  /** The bought balance, such as `a balance, from which each request takes 2 sats`; null for none. */
-  readonly balance: string | null
-  /** Also sold by API keys. */
-  readonly keys: boolean
-  readonly invoice: string
-  readonly createdAt: number
-  readonly expiresAt: number
-  /** This and the two above in milliseconds since the epoch. */
-  readonly now: number
-  readonly isStillUnpaid: boolean
-  readonly again: 'over' | 'used-up' | null
   readonly sandboxCommand: string | null
-  readonly paysInSandbox: boolean
 }
 
 /** Refresh interval without scripts in seconds, after the reader reports the payment. */
 const REFRESH_SECONDS = 10
 
-function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
-  const seller = withoutTurns(facts.seller)
+function paywallPage(asked: PayPageRequest, facts: PaywallFacts, assets: InlineAssets): string {
+  const { challenge, isStillUnpaid, now, paysInSandbox } = asked
+  const { invoice } = challenge
   return document({
-    title: `${t`Pay ${facts.amount}`} · ${seller}`,
+    title: `${t`Pay ${facts.amount}`} · ${facts.seller}`,
     assets,
     script: true,
-    refresh: facts.isStillUnpaid ? String(REFRESH_SECONDS) : null,
+    refresh: isStillUnpaid ? String(REFRESH_SECONDS) : null,
     main: html`
       <main id="paywall">
-        ${summary(facts, seller)}
+        ${summary(asked, facts)}
         <section class="panel" aria-labelledby="state">
-          ${notice(facts)}
-          ${waiting(t('Waiting for payment'), timeLeft(facts))}
-          ${codeToScan(qrContent({ invoice: facts.invoice, onchainAddress: null, amountSats: null }), t('QR code of the invoice'))}
+          ${notice(asked)}
+          ${waiting(t('Waiting for payment'), timeLeft({ ...challenge, now }))}
+          ${codeToScan(qrContent({ invoice, onchainAddress: null, amountSats: null }), t('QR code of the invoice'))}
           <p class="hint">Scan the code with a Lightning wallet. Your purchase opens here once the invoice is paid.</p>
-          ${walletLink(facts.invoice)}
-          <button class="button second" type="button" id="browser-wallet" data-invoice=${facts.invoice} hidden>Pay with browser wallet</button>
-          ${copyField(t('Lightning invoice'), facts.invoice)}
+          ${walletLink(invoice)}
+          <button class="button second" type="button" id="browser-wallet" data-invoice=${invoice} hidden>Pay with browser wallet</button>
+          ${copyField(t('Lightning invoice'), invoice)}
           <a class="button second" id="paid-link" href="">I have paid</a>
-          ${sandboxNotice(facts.sandboxCommand, facts.paysInSandbox ? html`<button class="button" type="button" id="sandbox-wallet" hidden>Pay in sandbox</button>` : null)}
+          ${sandboxNotice(facts.sandboxCommand, paysInSandbox ? html`<button class="button" type="button" id="sandbox-wallet" hidden>Pay in sandbox</button>` : null)}
         </section>
         <template id="paid">
           <section class="panel result paid" aria-labelledby="state">
@@ -81,20 +69,23 @@ function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
   })
 }
 
-function summary({ amount, alsoAmount, description, address, balance, keys }: PaywallFacts, seller: string): VNode {
+function summary(asked: PayPageRequest, { amount, alsoAmount, seller }: PaywallFacts): VNode {
+  const { challenge, offer } = asked
+  // The page of a key's own invoice has the passPath of that.
+  const keys = offer.keys === true && offer.passPath === undefined
   return html`
     <header class="summary">
       ${merchantLine(seller)}
       <h1 class=${amount.length > 10 ? 'amount long' : 'amount'}><span class="unseen">Pay </span>${amount}</h1>
       ${alsoAmount === null ? null : html`<p class="satoshis">${alsoAmount}</p>`}
-      <p class="description" dir="auto">${description}</p>
-      <p class="address"><bdi>${address}</bdi></p>
-      ${balance === null ? null : html`<p class="description">You buy ${balance}.</p>`}
+      <p class="description" dir="auto">${challenge.description}</p>
+      <p class="address"><bdi>${addressOf(asked)}</bdi></p>
+      ${offer.meter === null ? null : html`<p class="description">You buy ${meterWords(offer.meter)}.</p>`}
       ${keys ? html`<p class="description"><a href="/l402/keys">${t('Buy an API key')}</a></p>` : null}
     </header>`
 }
 
-function notice({ again, isStillUnpaid }: PaywallFacts): VNode | null {
+function notice({ again, isStillUnpaid }: PayPageRequest): VNode | null {
   if (again === 'over')
     return html`<p class="notice" role="status"><strong>Your access has expired.</strong> Pay again to reopen this page.</p>`
   if (again === 'used-up')
@@ -154,30 +145,12 @@ export function openPaywall({
         : satoshisText(challenge.amountSats)
     ])
     const { assets, headers } = dressed(colour)
-    const body = paywallPage(
-      {
-        seller: name,
-        amount: offer.fiat === null ? satoshisText(challenge.amountSats) : fiatAmount(offer.fiat),
-        alsoAmount,
-        description: challenge.description,
-        address: addressOf(asked),
-        balance: offer.meter === null ? null : meterWords(offer.meter),
-        // The page of a key's own invoice has the passPath of that.
-        keys: offer.keys === true && offer.passPath === undefined,
-        invoice: challenge.invoice,
-        createdAt: challenge.createdAt,
-        expiresAt: challenge.expiresAt,
-        now: asked.now,
-        isStillUnpaid: asked.isStillUnpaid,
-        again: asked.again,
-        sandboxCommand:
-          sandbox !== null && challenge.providerKind === 'sandbox'
-            ? sandboxPayCommand(publicUrl(), challenge.invoice)
-            : null,
-        paysInSandbox: asked.paysInSandbox
-      },
-      assets
-    )
+    const sandboxCommand =
+      sandbox !== null && challenge.providerKind === 'sandbox'
+        ? sandboxPayCommand(publicUrl(), challenge.invoice)
+        : null
+    const amount = offer.fiat === null ? satoshisText(challenge.amountSats) : fiatAmount(offer.fiat)
+    const body = paywallPage(asked, { seller: withoutTurns(name), amount, alsoAmount, sandboxCommand }, assets)
     return { body, headers: [...headers, 'Content-Language', asked.language] }
   }
   return asked => speaking(asked.language, () => shown(asked))

@@ -64,7 +64,7 @@ export interface CurrentSession {
   readonly expiresAt: number
 }
 
-export interface ListedSession extends Pick<StoredSession, 'id' | 'browser' | 'createdAt' | 'seenAt' | 'expiresAt'> {
+export interface ListedSession extends StoredSession {
   readonly isCurrent: boolean
 }
 
@@ -196,14 +196,7 @@ export class Sessions implements BrowserSessions {
     const current = await this.#find(token)
     if (current === null) return []
     const sessions = await this.#dependencies.store.ofSame(current, this.#dependencies.clock.now())
-    return sessions.map(({ id, browser, createdAt, seenAt, expiresAt }) => ({
-      id,
-      browser,
-      createdAt,
-      seenAt,
-      expiresAt,
-      isCurrent: id === current.id
-    }))
+    return sessions.map(session => ({ ...session, isCurrent: session.id === current.id }))
   }
 
   /**
