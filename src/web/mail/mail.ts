@@ -1,3 +1,4 @@
+import type { SendMailOptions } from 'nodemailer'
 import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -48,21 +49,6 @@ export class MailFailed extends Error {
   }
 }
 
-export interface Message {
-  readonly from: Sender
-  readonly to: Sender
-  readonly envelope: { readonly from: string; readonly to: readonly string[] }
-  readonly subject: string
-  readonly text: string
-  readonly html?: string
-  readonly messageId: string
-  readonly date: Date
-  readonly headers: Readonly<Record<string, string>>
-  readonly xMailer: false
-  readonly disableFileAccess: true
-  readonly disableUrlAccess: true
-}
-
 // No quoted names, lists or comments: prevents header injection.
 export const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 const LONGEST_ADDRESS = 254
@@ -78,7 +64,7 @@ export function isMailAddress(text: string): boolean {
  * A mail as a nodemailer message with validated headers.
  * @throws MailFailed, permanent, for an address, subject or id that could inject headers
  */
-export function messageOf(mail: Mail, from: Sender, clock: Clock): Message {
+export function messageOf(mail: Mail, from: Sender, clock: Clock): SendMailOptions & { readonly date: Date } {
   const { to, subject, text, html, id } = mail
   if (!isMailAddress(to)) throw new MailFailed('the address of the reader is not one that mail is sent to', false)
   if (/\p{Cc}/u.test(subject) || subject.length > LONGEST_SUBJECT)

@@ -62,7 +62,6 @@ export class SmtpMailer implements Mailer {
     try {
       await this.#transport.sendMail({
         ...message,
-        envelope: { from: message.envelope.from, to: [...message.envelope.to] },
         signal: signal === undefined ? limit.signal : AbortSignal.any([limit.signal, signal])
       })
     } catch (error) {
@@ -137,9 +136,7 @@ export class FolderMailer implements Mailer {
   async send(mail: Mail): Promise<void> {
     const { folder, from, clock } = this.#options
     const message = messageOf(mail, from, clock)
-    const { message: bytes } = await (
-      await (this.#composer ??= composer())
-    ).sendMail({ ...message, envelope: { from: message.envelope.from, to: [...message.envelope.to] } })
+    const { message: bytes } = await (await (this.#composer ??= composer())).sendMail(message)
     if (!Buffer.isBuffer(bytes)) throw new TypeError('the composer was asked for bytes')
     // Without colons, which some file systems forbid; sorts by time.
     const name = `${message.date.toISOString().replaceAll(':', '-')}-${mail.id}.eml`

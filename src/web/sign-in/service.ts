@@ -118,7 +118,8 @@ export class SignIns {
    * `MOST_LINKS` in 15 minutes.
    * @returns whether it was mailed
    */
-  async mail(sql: TransactionSql, { person, merchantId, name, requestId, reason }: LinkFacts): Promise<boolean> {
+  async mail(sql: TransactionSql, facts: LinkFacts): Promise<boolean> {
+    const { person, merchantId, requestId, reason } = facts
     const { clock, log, outbox, publicUrl, random, store } = this.#dependencies
     const now = clock.now()
     if (reason !== 'approval' && (await store.recentLinks(sql, person.id, now - LINK_LIFE)) >= MOST_LINKS) {
@@ -137,7 +138,7 @@ export class SignIns {
     if (!(await store.insertLink(sql, link))) return false
     await outbox.queue(
       sql,
-      linkMail({ to: person.email, name, token, requestId, publicUrl: publicUrl(), reason }),
+      linkMail(facts, token, publicUrl()),
       merchantId === null ? 'sign-in link of an operator' : `sign-in link of merchant ${merchantId}`
     )
     return true
@@ -166,6 +167,7 @@ export interface LinkFacts {
   readonly person: Person
   /** Null for an operator without an account. */
   readonly merchantId: number | null
+  /** Of the account. */
   readonly name: string
   readonly requestId: string
   readonly reason: LinkReason
@@ -178,18 +180,8 @@ function placeOf(id: string): SealedPlace {
 /** Cause of a link: a request, an approval (decision 155) or an invitation. */
 type LinkReason = 'asked' | 'approval' | 'invitation'
 
-interface LinkMailFacts {
-  readonly to: string
-  /** Of the account. */
-  readonly name: string
-  readonly token: string
-  readonly requestId: string
-  readonly publicUrl: string
-  readonly reason: LinkReason
-}
-
 /** Mail with a sign-in link (decision 170), which is a secret. */
-function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFacts): Mail {
+function linkMail({ person, name, requestId, reason }: LinkFacts, token: string, publicUrl: string): Mail {
   const where = oneLine(new URL(publicUrl).host)
   const account = oneLine(name)
   const words = {
@@ -214,7 +206,7 @@ function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFac
   }[reason]
   const life = reason === 'invitation' ? t`${INVITATION_LIFE / 86_400_000} days` : t`${LINK_LIFE / 60_000} minutes`
   return {
-    to,
+    to: person.email,
     subject: shortSubject(words.subject),
     text: [
       words.greeting,
