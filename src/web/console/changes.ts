@@ -83,7 +83,6 @@ function askedFor({ change }: AuditEntry): VNode {
 
 export const merchantChanges: ConsolePage = {
   id: 'getConsoleChanges',
-  console: 'merchant',
   path: 'changes',
   summary: 'Who changed what in the account',
   show: asked => changesPage(asked, '/api/merchant/audit', false)
@@ -91,7 +90,6 @@ export const merchantChanges: ConsolePage = {
 
 export const operatorChanges: ConsolePage = {
   id: 'getOperatorChanges',
-  console: 'operator',
   path: 'changes',
   summary: 'Who changed what, in all accounts or one',
   show: asked => changesPage(asked, '/api/admin/audit', true)

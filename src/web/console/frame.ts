@@ -67,7 +67,7 @@ export function homeOf(console: Console): string {
 
 export function framed(
   { title: given, isName, content, goOn }: PageContent,
-  { banner, ctx: { principal }, link, page: { console, path }, problem, query, root }: PageRequest,
+  { banner, ctx: { principal }, console, link, page: { path }, problem, query, root }: PageRequest,
   { form, offer, who }: Frame
 ): string {
   const { consoleScript, consoleStyle } = assetNames()

@@ -27,7 +27,7 @@ import { Consoles, type ConsoleDependencies } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 import { sessionsPage, passkeysPage } from './sessions.ts'
 
-const PAGES: readonly ConsolePage[] = [
+const MERCHANT_PAGES: readonly ConsolePage[] = [
   overviewPage,
   paymentsPage,
   searchPage,
@@ -51,7 +51,10 @@ const PAGES: readonly ConsolePage[] = [
   membersPage,
   sessionsPage('merchant'),
   passkeysPage('merchant'),
-  merchantChanges,
+  merchantChanges
+]
+
+const ALL_OPERATOR_PAGES: readonly ConsolePage[] = [
   ...OPERATOR_PAGES,
   operatorOrders,
   operatorProviders,
@@ -74,8 +77,9 @@ export function openConsole({
   const consoles = new Consoles(dependencies)
   return {
     operations: [
-      ...PAGES.flatMap(page => consoles.operationsOf(page)),
-      ...consoles.viewAs(PAGES),
+      ...MERCHANT_PAGES.flatMap(page => consoles.operationsOf('merchant', page)),
+      ...ALL_OPERATOR_PAGES.flatMap(page => consoles.operationsOf('operator', page)),
+      ...consoles.viewAs(MERCHANT_PAGES),
       ...dashboardOperations(jobs)
     ]
   }

@@ -15,7 +15,7 @@ import type { Sessions } from '../sign-in/sessions.ts'
 import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
-import type { PageRequest, ConsolePage, RedirectTo, FormProblem, PageContent } from './page.ts'
+import type { Console, PageRequest, ConsolePage, RedirectTo, FormProblem, PageContent } from './page.ts'
 import { FORM_TYPE, sentForm, SentForm } from '../kit/form.ts'
 import { passkeyOffer } from './sessions.ts'
 import { notFound } from '../../engine/operations/errors.ts'
@@ -70,15 +70,15 @@ export class Consoles {
     this.#dependencies = dependencies
   }
 
-  operationsOf(page: ConsolePage): AnyOperation[] {
-    const home = homeOf(page.console)
+  operationsOf(console: Console, page: ConsolePage): AnyOperation[] {
+    const home = homeOf(console)
     const path = `/${home}${page.path === '' ? '' : `/${page.path}`}`
     const names = [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name)
     const common = {
       path,
       tag: 'pages',
-      access: ACCESS[page.console],
-      mount: { use: page.console === 'merchant' ? 'merchant-api' : 'operator-api', chain: home },
+      access: ACCESS[console],
+      mount: { use: console === 'merchant' ? 'merchant-api' : 'operator-api', chain: home },
       ...(names.length === 0 ? {} : { params: textsOf(names) })
     } as const
     const read = defineOperation({
@@ -95,7 +95,7 @@ export class Consoles {
         ...PAGE_RESPONSES,
         304: { description: 'The parts are as they were.' }
       },
-      handle: async ({ ctx, params }) => await this.#shown(this.#request(page, ctx, params))
+      handle: async ({ ctx, params }) => await this.#shown(this.#request(console, page, ctx, params))
     })
     const { act } = page
     if (act === undefined) return [read]
@@ -105,7 +105,7 @@ export class Consoles {
       method: 'POST',
       // Forms are authorized and audited by the API itself.
       unaudited: true,
-      ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
+      ...(console === 'merchant' ? { role: 'viewer' as const } : {}),
       summary: `What the forms of that page are sent to: ${page.summary}`,
       description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
       form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
@@ -116,7 +116,7 @@ export class Consoles {
         ...FAILED
       },
       handle: async ({ ctx, params }) => {
-        const request = { ...this.#request(page, ctx, params), form: await sentForm(ctx, MOST_FORM) }
+        const request = { ...this.#request(console, page, ctx, params), form: await sentForm(ctx, MOST_FORM) }
         try {
           if ((ctx.body.length ?? 0) > MOST_FORM)
             throw new ApiRefusal(413, 'This form is too long, and nothing was saved. Shorten it, or use the API.')
@@ -138,8 +138,7 @@ export class Consoles {
   viewAs(pages: readonly ConsolePage[]): AnyOperation[] {
     const router = new Router<ConsolePage>()
     for (const page of pages)
-      if (page.console === 'merchant' && !PERSONAL.has(page.path))
-        router.add({ host: null, methods: ['GET'], path: `/${page.path}` }, page)
+      if (!PERSONAL.has(page.path)) router.add({ host: null, methods: ['GET'], path: `/${page.path}` }, page)
     return [0, 1, 2, 3].map(depth => {
       const names = SEGMENTS.slice(0, depth)
       return defineOperation({
@@ -166,7 +165,7 @@ export class Consoles {
             target: { merchantId, page: path === '' ? 'overview' : path },
             asked: {}
           })
-          const request = this.#request(found.value, ctx, found.params, viewer)
+          const request = this.#request('merchant', found.value, ctx, found.params, viewer)
           const account = `${request.root}operator/merchants/${merchantId}`
           const banner = html`<p class="notice wait">You are viewing the console of <bdi>${viewer.merchant.name}</bdi>. It is read-only. <a href=${account}>Back to the account</a></p>`
           const result = await this.#shown({ ...request, isRenewal: false, banner })
@@ -178,12 +177,19 @@ export class Consoles {
   }
 
   /** `viewer`: whose account is seen by an operator. */
-  #request(page: ConsolePage, ctx: Context, params: unknown, viewer?: MerchantPrincipal): PageRequest {
+  #request(
+    console: Console,
+    page: ConsolePage,
+    ctx: Context,
+    params: unknown,
+    viewer?: MerchantPrincipal
+  ): PageRequest {
     const { ask, publicUrl } = this.#dependencies
     const root = '../'.repeat(ctx.path.split('/').length - 2) || './'
-    const own = homeOf(page.console)
+    const own = homeOf(console)
     const home = viewer === undefined ? own : `operator/merchants/${viewer.id}/as`
     return {
+      console,
       page,
       ctx,
       api: new PageApi(ask, ctx, viewer),
@@ -200,7 +206,7 @@ export class Consoles {
       banner: null,
       viewAs: async merchantId => {
         const principal = await this.#viewer(merchantId, ctx.principal)
-        return principal === null ? null : this.#request(page, ctx, {}, principal)
+        return principal === null ? null : this.#request(console, page, ctx, {}, principal)
       }
     }
   }
@@ -215,7 +221,7 @@ export class Consoles {
   }
 
   async #shown(request: PageRequest, status = 200): Promise<Result> {
-    const { link, page } = request
+    const { console, link, page } = request
     try {
       return await this.#written(request, await page.show(request), status)
     } catch (error) {
@@ -223,14 +229,14 @@ export class Consoles {
       const told = TOLD[error.status] ?? { status: 502, title: 'This page is unavailable' }
       const words =
         told.status === 404 ? t('It may have been removed, or the address is incomplete.') : t(error.message)
-      const plan = told.status === 403 && page.console === 'merchant' ? link('plan') : null
+      const plan = told.status === 403 && console === 'merchant' ? link('plan') : null
       const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>View plan</a></p>`}`
       return await this.#written({ ...request, problem: null }, { title: told.title, content }, told.status)
     }
   }
 
   async #written(request: PageRequest, content: PageContent, usual: number): Promise<Result> {
-    const { banner, ctx, isRenewal, page } = request
+    const { banner, console, ctx, isRenewal } = request
     const { sessions } = this.#dependencies
     const { status = usual } = content
     if (isRenewal) return renewed(ctx, renderToString(content.content), status)
@@ -241,7 +247,7 @@ export class Consoles {
       body: framed(content, request, {
         who: whoIs(ctx),
         form: token === null ? null : formToken(token),
-        offer: banner ?? (await passkeyOffer(request, page.console))
+        offer: banner ?? (await passkeyOffer(request, console))
       }),
       headers: cookie === null ? CONSOLE_HEADERS : [...CONSOLE_HEADERS, 'Set-Cookie', cookie]
     }

@@ -6,6 +6,7 @@ import type { PageApi } from './api.ts'
 export type Console = 'merchant' | 'operator'
 
 export interface PageRequest {
+  readonly console: Console
   readonly page: ConsolePage
   readonly ctx: Context
   readonly api: PageApi
@@ -66,7 +67,6 @@ export const DONE = Object.freeze({
 export interface ConsolePage {
   /** operationId of the page; its forms' has the prefix `submit`. */
   readonly id: string
-  readonly console: Console
   /** Path pattern in the console: ``, `payments`, `payments/:invoiceId`. */
   readonly path: string
   readonly summary: string

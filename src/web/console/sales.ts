@@ -122,7 +122,6 @@ export async function salesPage(
 /** Sales, and revoking leaked tokens. */
 export const merchantSales: ConsolePage = {
   id: 'getConsoleSales',
-  console: 'merchant',
   path: 'sales',
   summary: 'What was sold, and revoking what was sold',
   show: asked =>

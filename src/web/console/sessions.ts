@@ -12,7 +12,6 @@ import { ApiRefusal, expectUnchanged } from './api.ts'
 export function sessionsPage(console: Console): ConsolePage {
   return {
     id: console === 'merchant' ? 'getConsoleSignedIn' : 'getOperatorSignedIn',
-    console,
     path: 'signed-in',
     summary: 'Where else you are signed in, and signing out there',
     async show({ api, link, root }) {
@@ -80,7 +79,6 @@ export function passkeysPage(console: Console): ConsolePage {
   const path = pathIn(console)
   return {
     id: console === 'merchant' ? 'getConsolePasskeys' : 'getOperatorPasskeys',
-    console,
     path,
     summary: 'The passkeys that you sign in with: adding, naming and removing them',
     async show({ api, root }) {

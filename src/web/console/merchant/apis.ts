@@ -48,7 +48,6 @@ const EARNINGS = '/api/merchant/earnings'
 
 export const apisPage: ConsolePage = {
   id: 'getConsoleApis',
-  console: 'merchant',
   path: 'apis',
   summary: 'APIs that the account sells, and the form that makes another one',
   async show(asked) {
@@ -129,7 +128,6 @@ export const apisPage: ConsolePage = {
 /** One API: reachability, payment, prices and earnings. */
 export const apiPage: ConsolePage = {
   id: 'getConsoleApi',
-  console: 'merchant',
   path: 'apis/:proxyId',
   summary: 'One API: its test, how buyers pay it, its prices and earnings',
   show: asked => shown(asked, null),

@@ -16,7 +16,6 @@ const OVERLAPS = [
 
 export const keysPage: ConsolePage = {
   id: 'getConsoleKeys',
-  console: 'merchant',
   path: 'keys',
   summary: 'The API keys: making, replacing and removing them, and fetching the first',
   async show(asked): Promise<PageContent> {

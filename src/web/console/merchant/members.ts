@@ -16,7 +16,6 @@ const MEMBERS = '/api/merchant/members'
 
 export const membersPage: ConsolePage = {
   id: 'getConsoleMembers',
-  console: 'merchant',
   path: 'members',
   summary: 'Who may work in the account, and who is invited to',
   async show(asked): Promise<PageContent> {

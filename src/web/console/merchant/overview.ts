@@ -64,7 +64,6 @@ async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | n
 /** Earnings, recent sales and open problems. */
 export const overviewPage: ConsolePage = {
   id: 'getConsole',
-  console: 'merchant',
   path: '',
   summary: 'Overview: earnings, recent sales, and problems of the account',
   async show(asked: PageRequest): Promise<PageContent> {

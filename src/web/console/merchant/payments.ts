@@ -44,7 +44,6 @@ export const paymentColumns = ({ link }: Pick<PageRequest, 'link'>): ReadonlyArr
 
 export const paymentsPage: ConsolePage = {
   id: 'getConsolePayments',
-  console: 'merchant',
   path: 'payments',
   summary: 'Payments, by status, time and text',
   async show(asked) {
@@ -97,7 +96,6 @@ export const paymentsPage: ConsolePage = {
 
 export const paymentPage: ConsolePage = {
   id: 'getConsolePayment',
-  console: 'merchant',
   path: 'payments/:invoiceId',
   summary: 'One payment as it went, with its refunds',
   async show(asked): Promise<PageContent> {
@@ -296,7 +294,6 @@ function refundForm(asked: PageRequest, left: number): VNode {
 
 export const customersPage: ConsolePage = {
   id: 'getConsoleCustomers',
-  console: 'merchant',
   path: 'customers',
   summary: 'Customers, with what they paid',
   async show(asked) {

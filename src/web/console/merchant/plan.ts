@@ -18,7 +18,6 @@ const SOLD = 'individual'
 /** Plan, paid period, next payment and ways to pay. */
 export const planPage: ConsolePage = {
   id: 'getConsolePlan',
-  console: 'merchant',
   path: 'plan',
   summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
   async show(asked): Promise<PageContent> {

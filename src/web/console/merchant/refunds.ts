@@ -57,7 +57,6 @@ export async function sendRefund({ api, form }: Pick<PageRequest, 'api' | 'form'
 
 export const refundsPage: ConsolePage = {
   id: 'getConsoleRefunds',
-  console: 'merchant',
   path: 'refunds',
   summary: 'Refunds, by status',
   async show(asked) {

@@ -20,7 +20,6 @@ const MOST = 10
 /** One box over payments, customers, sales, refunds and orders of the store. */
 export const searchPage: ConsolePage = {
   id: 'getConsoleSearch',
-  console: 'merchant',
   path: 'search',
   summary: 'Payments, customers, sales, refunds and orders that contain a text',
   async show(asked) {

@@ -21,7 +21,6 @@ const REASONS: Readonly<Record<string, string>> = {
 
 export const settingsPage: ConsolePage = {
   id: 'getConsoleSettings',
-  console: 'merchant',
   path: 'settings',
   summary: 'The providers with their keys and what each needs, and the colour of the pages',
   async show(asked): Promise<PageContent> {

@@ -25,7 +25,6 @@ const WAYS_OUT: Readonly<Record<NonNullable<OrderRow['failure']>['reason'], stri
 
 export const storePage: ConsolePage = {
   id: 'getConsoleStore',
-  console: 'merchant',
   path: 'store',
   summary: 'The store: its shop, open problems, orders and refunds',
   async show(asked): Promise<PageContent> {

@@ -16,7 +16,6 @@ const PAD = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '.', '0', '⌫']
 /** Takes payments without a program: a till, and links to send or print. */
 export const tillPage: ConsolePage = {
   id: 'getConsoleTill',
-  console: 'merchant',
   path: 'till',
   summary: 'Take a payment now, or by a link',
   async show(asked): Promise<PageContent> {

@@ -11,7 +11,6 @@ const BALANCES = '/api/merchant/balances'
 
 export const tokensPage: ConsolePage = {
   id: 'getConsoleTokens',
-  console: 'merchant',
   path: 'tokens',
   summary: 'Bundles and sessions that buyers have, with what is left of each',
   async show(asked) {
@@ -61,7 +60,6 @@ function stateOf({ state, isRevoked }: BalanceView): VNode {
 /** Uses of one balance. */
 export const tokenPage: ConsolePage = {
   id: 'getConsoleToken',
-  console: 'merchant',
   path: 'tokens/:balanceId',
   summary: 'List the charges of one balance',
   async show(asked) {

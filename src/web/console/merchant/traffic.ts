@@ -92,7 +92,6 @@ function tone(status: number): Tone {
 
 export const requestsPage: ConsolePage = {
   id: 'getConsoleApiRequests',
-  console: 'merchant',
   path: 'apis/:proxyId/requests',
   summary: 'The last 1,000 requests of an API, by status, payment and path',
   async show(asked) {

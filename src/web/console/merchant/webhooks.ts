@@ -32,7 +32,6 @@ const STATUSES = ['pending', 'delivered', 'failed'] as const
 
 export const webhooksPage: ConsolePage = {
   id: 'getConsoleWebhooks',
-  console: 'merchant',
   path: 'webhooks',
   summary: 'Webhook endpoints and deliveries',
   async show(asked): Promise<PageContent> {
@@ -167,7 +166,6 @@ const EVENTS: Readonly<Record<WebhookEvent, string>> = {
 /** One further endpoint: address, events, test, secret and removal. */
 export const webhookPage: ConsolePage = {
   id: 'getConsoleWebhook',
-  console: 'merchant',
   path: 'webhooks/:endpointId',
   summary: 'One further webhook endpoint: its address, events, test and secret',
   async show(asked): Promise<PageContent> {
@@ -319,7 +317,6 @@ function response({ responseStatus, responseBody, error }: DeliveryView) {
 
 export const deliveryPage: ConsolePage = {
   id: 'getConsoleDelivery',
-  console: 'merchant',
   path: 'webhooks/deliveries/:deliveryId',
   summary: 'One webhook as it was sent, and what was answered',
   async show(asked): Promise<PageContent> {

@@ -8,7 +8,6 @@ import { timeOf } from '../words.ts'
 /** Current file, last reload and pending restart. */
 export const operatorConfiguration: ConsolePage = {
   id: 'getOperatorConfiguration',
-  console: 'operator',
   path: 'configuration',
   summary: 'The active configuration without secrets, its last reload, and changes that need a restart',
   async show({ api }) {

@@ -101,7 +101,6 @@ function every(ms: number): string {
 
 export const operatorJobs: ConsolePage = {
   id: 'getOperatorJobs',
-  console: 'operator',
   path: 'jobs',
   summary: 'Background jobs by state, and retrying failed ones',
   async show(asked) {

@@ -62,7 +62,6 @@ function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantDetail
 
 export const merchantPage: ConsolePage = {
   id: 'getOperatorMerchant',
-  console: 'operator',
   path: 'merchants/:merchantId',
   summary: 'One account, and the operator actions on it',
   async show(asked) {

@@ -10,7 +10,6 @@ const ORDERS = '/api/admin/storefront/orders'
 
 export const operatorOrders: ConsolePage = {
   id: 'getOperatorOrders',
-  console: 'operator',
   path: 'orders',
   summary: 'Paid orders that their shop rejected, and retrying one',
   async show(asked) {

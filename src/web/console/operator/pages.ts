@@ -31,7 +31,6 @@ import { trafficSection } from './routes.ts'
 /** Earnings of all merchants and the gateway's own routes. */
 const overview: ConsolePage = {
   id: 'getOperator',
-  console: 'operator',
   path: '',
   summary: 'Traffic, earnings, and what needs attention',
   async show(asked) {
@@ -65,7 +64,6 @@ async function figures(asked: PageRequest): Promise<VNode> {
 
 const sales: ConsolePage = {
   id: 'getOperatorSales',
-  console: 'operator',
   path: 'sales',
   summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
   show: asked =>
@@ -82,7 +80,6 @@ const MERCHANTS = '/api/admin/merchants'
 
 const merchants: ConsolePage = {
   id: 'getOperatorMerchants',
-  console: 'operator',
   path: 'merchants',
   summary: 'Accounts, and the form that makes another one',
   async show(asked) {
@@ -154,7 +151,6 @@ const merchants: ConsolePage = {
 
 const subscriptions: ConsolePage = {
   id: 'getOperatorSubscriptions',
-  console: 'operator',
   path: 'subscriptions',
   summary: 'Pending subscriptions',
   async show({ api }) {
@@ -201,7 +197,6 @@ const VIEWS = [
 
 const refunds: ConsolePage = {
   id: 'getOperatorRefunds',
-  console: 'operator',
   path: 'refunds',
   summary: 'Refunds, first those with an unknown outcome',
   async show(asked) {
@@ -238,7 +233,6 @@ const refunds: ConsolePage = {
 
 const refund: ConsolePage = {
   id: 'getOperatorRefund',
-  console: 'operator',
   path: 'refunds/:refundId',
   summary: 'One refund, and settling it manually',
   async show(asked) {

@@ -9,7 +9,6 @@ import { timeOf } from '../words.ts'
 
 export const operatorProviders: ConsolePage = {
   id: 'getOperatorProviders',
-  console: 'operator',
   path: 'providers',
   summary: 'Provider status: call limits and hosts that do not respond',
   async show({ api, link }) {
@@ -108,7 +107,6 @@ export function problemsSection({ checks, ready }: AdminHealth, link: PageReques
 
 export const operatorHealth: ConsolePage = {
   id: 'getOperatorHealth',
-  console: 'operator',
   path: 'health',
   summary: 'Health checks of the gateway and what it depends on, with fixes',
   async show({ api, isRenewal, link }) {

@@ -27,7 +27,6 @@ const AT_ONCE = 25
 /** Live routes: their request path and state. */
 export const operatorRoutes: ConsolePage = {
   id: 'getOperatorRoutes',
-  console: 'operator',
   path: 'routes',
   summary: 'What is live: the chain of each route, its price, how its upstream is, and its last errors',
   async show(asked) {

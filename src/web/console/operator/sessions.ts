@@ -26,7 +26,6 @@ function refundOf({ closedAt, refund }: PrepaidSessionView) {
 /** Prepaid sessions and refunds that need attention. */
 export const operatorSessions: ConsolePage = {
   id: 'getOperatorSessions',
-  console: 'operator',
   path: 'sessions',
   summary: 'Prepaid sessions, and refunds that need attention',
   async show(asked) {
@@ -63,7 +62,6 @@ export const operatorSessions: ConsolePage = {
 /** One session: close it, retry its refund, or settle that manually. */
 export const operatorSession: ConsolePage = {
   id: 'getOperatorSession',
-  console: 'operator',
   path: 'sessions/:sessionId',
   summary: 'One prepaid session, and settling its refund manually',
   async show(asked) {
