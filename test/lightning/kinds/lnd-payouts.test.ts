@@ -1,41 +1,23 @@
 import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
+import { refundOf } from '../providers/contract/subject.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { lnd as lndKind } from '../../../src/lightning/kinds/lnd/lnd.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { startFakeLnd, type Permission } from '../../fakes/lnd.ts'
 
-const payer = Buffer.alloc(32, 3)
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
-let invoices = 0
 
 async function setUp(t: T) {
   const { clock, fake: node, provider: lnd, key } = await startKind(t, lndKind, startFakeLnd)
-  /** A refund to an invoice of a payer's wallet. */
-  const overLightning = (amountSats: number | null = 40): PayoutRequest => ({
+  const overLightning = () => refundOf(clock, 40, 'the amount', { expirySeconds: 600 })
+  const overChain: PayoutRequest = {
+    ...overLightning(),
     reference: '1001',
-    chargeId: 'ab'.repeat(32),
-    amountSats: amountSats ?? 40,
-    description: null,
-    destination: {
-      type: 'ln',
-      invoice: encodeInvoice(
-        {
-          network: 'regtest',
-          ...(amountSats === null ? {} : { amountMsat: BigInt(amountSats) * 1000n }),
-          paymentHash: (++invoices).toString(16).padStart(64, '0'),
-          paymentSecret: '11'.repeat(32),
-          timestamp: clock.now() / 1000,
-          expirySeconds: 600,
-          description: 'refund'
-        },
-        payer
-      )
-    }
-  })
-  const overChain: PayoutRequest = { ...overLightning(), amountSats: 5000, destination: { type: 'chain', address } }
+    amountSats: 5000,
+    destination: { type: 'chain', address }
+  }
   const sent = (path: string): readonly unknown[] =>
     node.requests.filter(request => request.method === 'POST' && request.path === path).map(({ body }) => body)
   return { clock, node, lnd, key, overLightning, overChain, sent }
@@ -48,7 +30,7 @@ t.test('a refund over Lightning pays its invoice, with a limit on time and fee',
   const request = overLightning()
   const payout = await lnd.createPayout(key, request)
   t.same(payout, {
-    payoutId: invoices.toString(16).padStart(64, '0'),
+    payoutId: [...node.wallet.payments.keys()][0],
     status: 'confirmed',
     feeSats: 2,
     transactionHash: null,
@@ -58,7 +40,7 @@ t.test('a refund over Lightning pays its invoice, with a limit on time and fee',
     { timeout_seconds: 8, fee_limit_sat: '10', no_inflight_updates: true, amt: undefined }
   ])
   t.same(await lnd.lookUpPayout(key, request), payout)
-  await lnd.createPayout(key, overLightning(100_000))
+  await lnd.createPayout(key, refundOf(clock, 100_000))
   t.match(sent('/v2/router/send')[1], { fee_limit_sat: '5000' })
   t.equal(node.wallet.payments.size, 2)
   const limited = overLightning()
@@ -66,32 +48,6 @@ t.test('a refund over Lightning pays its invoice, with a limit on time and fee',
   t.match(sent('/v2/router/send')[2], { fee_limit_sat: '0' })
   t.match(await lnd.createPayout(key, { ...limited, feeLimitSats: 3 }), { status: 'confirmed' })
   t.match(sent('/v2/router/send')[3], { fee_limit_sat: '3' })
-})
-
-t.test('an invoice without an amount is paid the amount of the refund', async t => {
-  const { node, lnd, key, overLightning, sent } = await setUp(t)
-  t.match(await lnd.createPayout(key, overLightning(null)), { status: 'confirmed' })
-  t.match(sent('/v2/router/send'), [{ amt: '40' }])
-  t.match([...node.wallet.payments.values()], [{ valueSats: 40 }])
-})
-
-t.test('an invoice that lnd has paid before is looked up and not paid again', async t => {
-  const { node, lnd, key, overLightning, sent } = await setUp(t)
-  const request = overLightning()
-  const payout = await lnd.createPayout(key, request)
-  t.same(await lnd.createPayout(key, request), payout)
-  t.equal(sent('/v2/router/send').length, 1)
-  t.equal(node.wallet.payments.size, 1)
-})
-
-t.test('"already paid" between look and send is a look-up', async t => {
-  const { node, lnd, key, overLightning, sent } = await setUp(t)
-  const request = overLightning()
-  // Another process looked first: both find nothing, and lnd takes one of the two.
-  const payouts = await Promise.all([lnd.createPayout(key, request), lnd.createPayout(key, request)])
-  t.same(payouts[0], payouts[1])
-  t.equal(node.wallet.payments.size, 1)
-  t.ok(sent('/v2/router/send').length >= 1)
 })
 
 t.test('a payment that lnd gives up is refused with its reason, and can be tried again', async t => {
@@ -124,36 +80,12 @@ t.test("a payment that lnd refuses to begin was not sent, and lnd's reason is pa
   t.equal(await lnd.lookUpPayout(key, request), null)
 })
 
-t.test('a payment in flight at the timeout is uncertain, then processing, then final', async t => {
-  const { clock, node, lnd, key, overLightning } = await setUp(t)
-  const request = overLightning()
-  node.wallet.outcome = 'IN_FLIGHT'
-  await t.rejects(lnd.createPayout(key, request), PayoutUncertain)
-  // The stream of a payment in flight stays open: only its first line is read.
-  node.onHang = () => {}
-  t.match(await lnd.lookUpPayout(key, request), { status: 'processing', feeSats: 0, processedAt: null })
-  t.match(await lnd.createPayout(key, request), { status: 'processing' }, 'asking again sends nothing')
-  clock.advance(30_000)
-  const [payment] = node.wallet.payments.values()
-  Object.assign(payment ?? {}, { status: 'SUCCEEDED', feeSats: 3, resolvedAt: clock.now() })
-  t.match(await lnd.lookUpPayout(key, request), { status: 'confirmed', feeSats: 3, processedAt: clock.now() })
-})
-
 for (const [fault, isSent] of [
   ['lost after', true],
   ['hang after', true],
   ['lost before', false],
   ['html', false]
 ] as const) {
-  t.test(`a lost answer over Lightning is uncertain and found out by looking: ${fault}`, async t => {
-    const { node, lnd, key, overLightning } = await setUp(t)
-    const request = overLightning()
-    node.fail(fault, /send$/)
-    await t.rejects(lnd.createPayout(key, request), PayoutUncertain)
-    t.match(await lnd.lookUpPayout(key, request), isSent ? { status: 'confirmed' } : null)
-    t.equal(node.wallet.payments.size, isSent ? 1 : 0)
-  })
-
   t.test(`a lost answer over the chain is uncertain and found out by its label: ${fault}`, async t => {
     const { clock, node, lnd, key, overChain } = await setUp(t)
     node.fail(fault, /POST \/v1\/transactions$/)

@@ -7,7 +7,7 @@ import { createServer as createTlsServer, getCACertificates, setDefaultCACertifi
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import { ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { guarded } from '../../../src/lightning/provider-calls/breaker.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
@@ -74,12 +74,6 @@ t.test('a node with unannounced channels alone makes invoices with route hints, 
     true,
     'where the macaroon may not see the channels'
   )
-})
-
-t.test('a description above 639 bytes is cut at a character', async t => {
-  const { lnd, key } = await setUp(t)
-  const charge = await lnd.createCharge(key, { ...request, description: '⚡'.repeat(300) })
-  t.equal(decodeInvoice(charge.invoice).description, '⚡'.repeat(213))
 })
 
 t.test('an amount that no invoice can have makes no call', async t => {
@@ -348,29 +342,6 @@ t.test("an operator's invalid key or url is refused at the start", async t => {
   t.throws(() => open({ url: 'http://10.0.0.1:8080' }), { name: 'TypeError' })
 })
 
-t.test('trouble of the node is an unavailability, and says what kind', async t => {
-  const { clock, node, lnd, key } = await setUp(t)
-  node.onHang = () => {
-    clock.advance(TIMEOUT)
-  }
-  for (const [fault, wanted] of [
-    ['hang', 'timeout'],
-    ['html', 'server'],
-    ['server error', 'server'],
-    ['locked', 'server'],
-    ['lost before', 'network'],
-    ['lost after', 'network']
-  ] as const) {
-    node.fail(fault, /POST/)
-    await t.rejects(lnd.createCharge(key, request), { status: 503, fault: wanted }, fault)
-  }
-  t.match(await lnd.createCharge(key, request), { chargeId: /./ }, 'and it continues afterwards')
-  await node.close()
-  const error: unknown = await lnd.createCharge(key, request).catch((fault: unknown) => fault)
-  t.match(error, { status: 503, fault: 'network' })
-  t.notMatch(String((error as ProviderUnavailable).cause), /127\.0\.0\.1/, 'no address in what is logged')
-})
-
 t.test('the breaker knows nodes apart by their host', async t => {
   const { clock, node, open, key } = await setUp(t)
   const gone = await startFakeLnd()
@@ -384,16 +355,6 @@ t.test('the breaker knows nodes apart by their host', async t => {
   t.equal(hostOf(key), node.url)
   t.equal(hostOf(new Secret('nonsense')), '')
   t.equal(hostOf(null), '')
-})
-
-t.test("no error and no request shows a key that is not the node's own", async t => {
-  const { node, lnd, key } = await setUp(t)
-  const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url').toString('hex')
-  node.fail('server error')
-  const error: unknown = await lnd.createCharge(key, request).catch((fault: unknown) => fault)
-  t.ok(error instanceof ProviderUnavailable)
-  t.notMatch(`${String(error)} ${String((error as Error).stack)} ${String((error as Error).cause)}`, macaroon)
-  t.ok((await lnd.createCharge(null, request).catch((fault: unknown) => fault)) instanceof ProviderRefused)
 })
 
 t.test('a port of something without TLS is a fault of the key', async t => {

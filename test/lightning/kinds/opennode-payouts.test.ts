@@ -1,7 +1,6 @@
 import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import { startKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { opennode } from '../../../src/lightning/kinds/opennode/opennode.ts'
@@ -18,27 +17,7 @@ const BALANCE = 100_000
 async function setUp(t: T) {
   const { clock, fake, provider, open } = await startKind(t, opennode, startFakeOpenNode)
   fake.account.balance = BALANCE
-  let last = 0
-  const invoice = (amountSats: number | null = 700) =>
-    encodeInvoice(
-      {
-        network: 'regtest',
-        amountMsat: amountSats === null ? null : BigInt(amountSats) * 1000n,
-        paymentHash: String(++last).padStart(64, '0'),
-        paymentSecret: 'cd'.repeat(32),
-        timestamp: Math.floor(clock.now() / 1000),
-        expirySeconds: 86_400,
-        description: 'A refund'
-      },
-      Buffer.alloc(32, 5)
-    )
-  const lightning = (reference: string, amount: number | null = 700): PayoutRequest => ({
-    reference,
-    chargeId: 'a charge',
-    destination: { type: 'ln', invoice: invoice(amount) },
-    amountSats: amount ?? 700,
-    description: null
-  })
+  const lightning = (reference: string): PayoutRequest => ({ ...refundOf(clock, 700), reference })
   const chain = (reference: string): PayoutRequest => ({
     reference,
     chargeId: 'a charge',
@@ -108,14 +87,6 @@ void t.test('a refund on chain of a charge that was paid over Lightning is a wit
     transactionHash,
     processedAt: clock.now()
   })
-})
-
-void t.test('a withdrawal that fails later reads failed', async t => {
-  const { clock, fake, provider, lightning } = await setUp(t)
-  const request = lightning('100000000000001')
-  const { payoutId } = await provider.createPayout(key, request)
-  await fake.moveWithdrawal(payoutId, 'failed', 'no_route')
-  t.match(await provider.lookUpPayout(key, request, payoutId), { status: 'failed', processedAt: clock.now() })
 })
 
 void t.test('a refusal means that nothing was sent', async t => {

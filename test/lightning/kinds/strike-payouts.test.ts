@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { bech32 } from '@scure/base'
 import { startKind, type OpenedKind } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
+import type { InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import type { CallProvider } from '../../../src/lightning/provider-calls/provider-call.ts'
@@ -38,30 +38,7 @@ async function rig(t: T): Promise<Rig> {
     fake,
     strike: provider,
     another: open,
-    lightning: (terms = {}) => {
-      const hash = Buffer.alloc(32)
-      hash.writeUInt32BE(++made)
-      const invoice = encodeInvoice(
-        {
-          network: 'regtest',
-          amountMsat: 21_000n,
-          paymentHash: hash.toString('hex'),
-          paymentSecret: 'cd'.repeat(32),
-          timestamp: Math.floor(clock.now() / 1000),
-          expirySeconds: 3_600,
-          description: '',
-          ...terms
-        },
-        Buffer.alloc(32, 3)
-      )
-      return {
-        reference: `10000000000${made}`,
-        chargeId: 'c',
-        destination: { type: 'ln', invoice },
-        amountSats: 21,
-        description: 'Broken cup'
-      }
-    },
+    lightning: terms => refundOf(clock, 21, 'the amount', terms),
     chain: (amountSats = 50_000) => ({
       reference: `20000000000${++made}`,
       chargeId: 'c',
@@ -160,7 +137,7 @@ t.test('a payout that Strike refuses was not sent', async t => {
   const { clock, fake, strike, lightning, chain } = await rig(t)
   const paid = lightning()
   await strike.createPayout(key, paid)
-  const expired = lightning({ timestamp: Math.floor(clock.now() / 1000) - 7_200 })
+  const expired = lightning({ timestamp: Math.floor(clock.now() / 1000) - 7_200, expirySeconds: 3_600 })
   const refusals: ReadonlyArray<[why: string, request: PayoutRequest, members: Record<string, unknown>]> = [
     [
       'an expired invoice',

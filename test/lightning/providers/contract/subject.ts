@@ -1,7 +1,7 @@
 import type { Test as T } from 'tap'
 import { Secret } from '../../../../src/platform/keys/secrets.ts'
 import { decodeBech32, encodeBech32 } from '../../../../src/lightning/codecs/bech32.ts'
-import { encodeInvoice } from '../../../../src/lightning/codecs/bolt11-encode.ts'
+import { encodeInvoice, type InvoiceTerms } from '../../../../src/lightning/codecs/bolt11-encode.ts'
 import type { KindOptions, ProviderKind } from '../../../../src/lightning/kinds/kind.ts'
 import type { Charge, PayoutRequest, Provider } from '../../../../src/lightning/provider-calls/provider.ts'
 import type { ManualClock } from '../../../support/manual-clock.ts'
@@ -74,7 +74,8 @@ let made = 0
 export function refundOf(
   clock: ManualClock,
   amountSats: number,
-  says: 'the amount' | 'none' | 'zero' = 'the amount'
+  says: 'the amount' | 'none' | 'zero' = 'the amount',
+  terms: Partial<InvoiceTerms> = {}
 ): PayoutRequest {
   const paymentHash = Buffer.alloc(32, 1)
   paymentHash.writeUInt32BE(++made)
@@ -86,7 +87,8 @@ export function refundOf(
       paymentSecret: '11'.repeat(32),
       timestamp: Math.floor(clock.now() / 1000),
       expirySeconds: 86_400,
-      description: 'refund'
+      description: 'refund',
+      ...terms
     },
     Buffer.alloc(32, 3)
   )
