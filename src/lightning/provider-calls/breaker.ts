@@ -177,12 +177,10 @@ function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
 export function guarded(provider: Provider, options: BreakerOptions): Provider {
   const breakers = new Breakers(options)
   const through =
-    <Rest extends readonly unknown[], Result>(call: (key: Secret<string>, ...rest: Rest) => Promise<Result>) =>
-    async (key: Secret<string>, ...rest: Rest): Promise<Result> =>
-      await breakers.run(hostOf(key), () => call(key, ...rest))
-  const throughEither =
-    <Rest extends readonly unknown[], Result>(call: (key: Secret<string> | null, ...rest: Rest) => Promise<Result>) =>
-    async (key: Secret<string> | null, ...rest: Rest): Promise<Result> =>
+    <Key extends Secret<string> | null, Rest extends readonly unknown[], Result>(
+      call: (key: Key, ...rest: Rest) => Promise<Result>
+    ) =>
+    async (key: Key, ...rest: Rest): Promise<Result> =>
       await breakers.run(hostOf(key), () => call(key, ...rest))
   const hostOf = (key: Secret<string> | null): string => options.hostOf?.(key) ?? ''
   const { createFiatCharge, createPayout, lookUpPayout, readNotification, listSettled, subscribe, follow } = provider
@@ -190,12 +188,12 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     kind: provider.kind,
     capabilities: provider.capabilities,
     keyless: provider.keyless,
-    createCharge: throughEither(provider.createCharge.bind(provider)),
-    lookUp: throughEither(provider.lookUp.bind(provider)),
+    createCharge: through(provider.createCharge.bind(provider)),
+    lookUp: through(provider.lookUp.bind(provider)),
     validateKey: through(provider.validateKey.bind(provider)),
-    ...(createPayout === undefined ? {} : { createPayout: throughEither(createPayout.bind(provider)) }),
-    ...(lookUpPayout === undefined ? {} : { lookUpPayout: throughEither(lookUpPayout.bind(provider)) }),
-    ...(createFiatCharge === undefined ? {} : { createFiatCharge: throughEither(createFiatCharge.bind(provider)) }),
+    ...(createPayout === undefined ? {} : { createPayout: through(createPayout.bind(provider)) }),
+    ...(lookUpPayout === undefined ? {} : { lookUpPayout: through(lookUpPayout.bind(provider)) }),
+    ...(createFiatCharge === undefined ? {} : { createFiatCharge: through(createFiatCharge.bind(provider)) }),
     ...(listSettled === undefined ? {} : { listSettled: through(listSettled.bind(provider)) }),
     ...(subscribe === undefined ? {} : { subscribe: through(subscribe.bind(provider)) }),
     // Has its own backoff and says nothing of other calls.

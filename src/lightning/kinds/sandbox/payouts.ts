@@ -1,3 +1,4 @@
+import { requireSats } from '../../provider-calls/lightning-charge.ts'
 import { randomUUID } from 'node:crypto'
 import { AddressError, readAddress } from '../../codecs/address.ts'
 import { decodeInvoice, InvoiceError } from '../../codecs/bolt11.ts'
@@ -23,8 +24,7 @@ const ROUTING_FEE = 1
  */
 export function draftPayout(request: PayoutRequest, now: number, random: Random): SandboxPayout {
   const { reference, destination, amountSats } = request
-  if (!Number.isSafeInteger(amountSats) || amountSats < 1)
-    throw refused(`The amount must be a whole number of satoshis of at least 1, not ${amountSats}.`)
+  requireSats(amountSats)
   const common = {
     payoutId: `sbx_${randomUUID()}`,
     reference,

@@ -1,3 +1,4 @@
+import { requireSats } from '../../provider-calls/lightning-charge.ts'
 import { everyBatch } from '../../../platform/jobs/jobs.ts'
 import { hash, randomUUID } from 'node:crypto'
 import { CONFLICT, INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../../engine/operations/error-kinds.ts'
@@ -106,12 +107,7 @@ export class SandboxProvider implements Provider {
       const fault = faultOf(key) ?? lacksScope(key, readOnlyKey, createScope)
       if (fault !== null) throw fault
     }
-    if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
-      throw new ProviderRefused(
-        'request',
-        `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`
-      )
-    }
+    requireSats(request.amountSats)
     // BOLT 11 has whole seconds; stored times must match the invoice.
     const timestamp = Math.floor(this.#clock.now() / 1000)
     const preimage = Buffer.from(this.#random(32))
