@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { encodeMacaroon } from '../../src/lightning/l402/macaroon.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { selfSigned } from './certificate.ts'
+import { startNodeServer, type NodeFault, type NodeServer } from './node-server.ts'
 import { LndError, LndWallet, type HeldInvoice, type HeldPayment } from './lnd-wallet.ts'
 
 /** What a macaroon may do, in lnd's own spelling. */
@@ -29,20 +27,10 @@ const EVERYTHING: readonly Permission[] = [
 ]
 
 /**
- * What goes wrong with one request; `lost after` has acted before the connection breaks, and so has `going down after`,
- * which lnd's REST side answers when the other side drops under it.
+ * What goes wrong beside the faults of every server. What `going down after` spoils was done: lnd's REST side answers so
+ * when the other side drops under it.
  */
-export type Fault =
-  | 'hang'
-  | 'hang after'
-  | 'lost before'
-  | 'lost after'
-  | 'html'
-  | 'html as 404'
-  | 'locked'
-  | 'server error'
-  | 'going down'
-  | 'going down after'
+type Fault = NodeFault | 'locked' | 'going down' | 'going down after'
 
 /** How the fake is made. */
 export interface FakeLndOptions {
@@ -56,32 +44,17 @@ export interface FakeLndOptions {
   readonly older?: boolean
 }
 
-/** One request as it came. */
-export interface SeenRequest {
-  readonly method: string
-  readonly path: string
-  readonly body: unknown
-}
-
 /** A fake node. */
-export interface FakeLnd {
-  /** `https://127.0.0.1:port`. */
-  readonly url: string
+export interface FakeLnd extends NodeServer<Fault> {
   /** PEM. */
   readonly certificate: string
   readonly wallet: LndWallet
-  readonly requests: SeenRequest[]
   /** Open streams of invoices. */
   readonly followers: ReadonlySet<unknown>
-  /** Called when a request is left unanswered: a test moves its clock here. */
-  onHang: () => void
   /** A key: an lndconnect address with a macaroon of these permissions, all unless said. */
   key(permissions?: readonly Permission[], host?: string): string
   /** The macaroon of a key is no longer good: its root key was deleted. */
   revoke(key: string): void
-  /** The next request whose `METHOD /path` fits goes wrong. */
-  fail(fault: Fault, on?: RegExp): void
-  close(): Promise<void>
 }
 
 interface Call {
@@ -110,15 +83,12 @@ class LndStream {
 }
 
 const STATUSES: Readonly<Record<number, number>> = { 2: 500, 3: 400, 5: 404, 6: 409, 7: 403, 12: 501, 14: 503, 16: 401 }
-const HTML = '<!DOCTYPE html><html><body>Bad gateway</body></html>'
 
 /** Starts an lnd node without Lightning on loopback: its REST API as providers.md and lnd's own source have it. */
 export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLnd> {
   const clock = options.clock ?? systemClock
   const wallet = new LndWallet(clock)
   const macaroons = new Map<string, ReadonlySet<Permission>>()
-  const requests: SeenRequest[] = []
-  const faults: Array<{ readonly fault: Fault; readonly on: RegExp }> = []
   const tls = selfSigned({
     names: options.names ?? ['localhost', '127.0.0.1'],
     ...(options.until === undefined ? {} : { until: options.until, from: options.until - 1000 })
@@ -129,93 +99,44 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
     for (const response of followers) response.write(`${JSON.stringify({ result: invoiceView(held, clock.now()) })}\n`)
   }
 
-  const server = createServer({ cert: tls.certificate, key: tls.key }, (request, response) => {
-    serve(request, response).catch((error: unknown) => {
-      response.destroy(error instanceof Error ? error : undefined)
-    })
-  })
-  // lnd leaves idle connections open; Node would end them after five seconds, in the middle of a test that signs
-  // hundreds of invoices.
-  server.keepAliveTimeout = 0
+  const unavailable = errorReply(new LndError(14, 'error reading from server: EOF'), false)
+  const server = await startNodeServer<'locked' | 'going down' | 'going down after' | 'server error'>(
+    ({ method, url, headers, text }) => {
+      try {
+        const answer = act(method, headers['grpc-metadata-macaroon'], url, text)
+        return answer instanceof LndStream ? response => stream(response, answer, url) : { status: 200, body: answer }
+      } catch (error) {
+        if (!(error instanceof LndError)) throw error
+        return errorReply(error, /router/.test(url.pathname))
+      }
+    },
+    {
+      port: options.port ?? 0,
+      tls: { cert: tls.certificate, key: tls.key },
+      faults: {
+        'server error': errorReply(new LndError(2, 'unable to query the database'), false),
+        locked: errorReply(new LndError(2, 'wallet locked, unlock it to enable full RPC access'), false),
+        'going down': unavailable,
+        'going down after': unavailable
+      }
+    }
+  )
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', fake.url)
-    const pieces: Buffer[] = []
-    for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
-    const text = Buffer.concat(pieces).toString('utf8')
-    const name = `${request.method ?? ''} ${url.pathname}`
-    const at = faults.findIndex(({ on }) => on.test(name))
-    const fault = at === -1 ? null : (faults.splice(at, 1)[0]?.fault ?? null)
-    requests.push({
-      method: request.method ?? '',
-      path: request.url ?? '',
-      body: text === '' ? null : (JSON.parse(text) as unknown)
-    })
-    if (fault === 'hang') {
-      fake.onHang()
-      return
+  function stream(response: ServerResponse, { lines, isOpen }: LndStream, url: URL): void {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    for (const line of lines) response.write(`${JSON.stringify({ result: line })}\n`)
+    // lnd's REST side sends no head before the first line.
+    if (isOpen && url.pathname === '/v1/invoices/subscribe') {
+      followers.add(response)
+      response.once('close', () => followers.delete(response))
     }
-    if (fault === 'lost before') {
-      response.destroy()
-      return
-    }
-    if (fault === 'html' || fault === 'html as 404') {
-      response.writeHead(fault === 'html' ? 502 : 404, { 'content-type': 'text/html' }).end(HTML)
-      return
-    }
-    if (fault === 'server error') {
-      answerError(response, new LndError(2, 'unable to query the database'), false)
-      return
-    }
-    if (fault === 'locked') {
-      answerError(response, new LndError(2, 'wallet locked, unlock it to enable full RPC access'), false)
-      return
-    }
-    if (fault === 'going down') {
-      answerError(response, new LndError(14, 'error reading from server: EOF'), false)
-      return
-    }
-    try {
-      const answer = act(request, url, text)
-      if (fault === 'going down after') {
-        answerError(response, new LndError(14, 'error reading from server: EOF'), false)
-        return
-      }
-      if (fault === 'hang after') {
-        fake.onHang()
-        return
-      }
-      if (fault === 'lost after') {
-        response.destroy()
-        return
-      }
-      response.writeHead(200, { 'content-type': 'application/json' })
-      if (!(answer instanceof LndStream)) {
-        response.end(JSON.stringify(answer))
-        return
-      }
-      for (const line of answer.lines) response.write(`${JSON.stringify({ result: line })}\n`)
-      // lnd's REST side sends no head before the first line.
-      if (answer.isOpen && url.pathname === '/v1/invoices/subscribe') {
-        followers.add(response)
-        response.once('close', () => followers.delete(response))
-      }
-      if (answer.isOpen) fake.onHang()
-      else response.end()
-    } catch (error) {
-      if (!(error instanceof LndError)) throw error
-      if (fault === 'lost after') {
-        response.destroy()
-        return
-      }
-      answerError(response, error, /router/.test(url.pathname))
-    }
+    if (isOpen) server.onHang()
+    else response.end()
   }
 
-  function act(request: IncomingMessage, url: URL, text: string): object | LndStream {
-    const route = routes.find(({ method, path }) => method === request.method && path.test(url.pathname))
+  function act(method: string, macaroon: string | string[] | undefined, url: URL, text: string): object | LndStream {
+    const route = routes.find(one => one.method === method && one.path.test(url.pathname))
     if (route === undefined) throw new LndError(5, 'Not Found')
-    const macaroon = request.headers['grpc-metadata-macaroon']
     if (macaroon === undefined) throw new LndError(2, 'expected 1 macaroon, got 0')
     const permissions = macaroons.get(String(macaroon))
     if (permissions === undefined)
@@ -237,34 +158,20 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
     }
   }
 
-  server.listen(options.port ?? 0, '127.0.0.1')
-  await once(server, 'listening')
-  // A server that listens on TCP has an address object.
-  const { port } = server.address() as AddressInfo
-  const fake: FakeLnd = {
-    url: `https://127.0.0.1:${port}`,
+  const { port } = new URL(server.url)
+  const fake: FakeLnd = Object.assign(server, {
     certificate: tls.certificate,
     wallet,
-    requests,
     followers,
-    onHang: () => {},
-    key: (permissions = EVERYTHING, host = '127.0.0.1') => {
+    key: (permissions: readonly Permission[] = EVERYTHING, host = '127.0.0.1') => {
       const macaroon = baked(permissions, randomBytes(16))
       macaroons.set(macaroon.toString('hex'), new Set(permissions))
       return lndConnect(`${host}:${port}`, tls.certificate, macaroon)
     },
-    revoke: key => {
+    revoke: (key: string) => {
       macaroons.delete(Buffer.from(new URL(key).searchParams.get('macaroon') ?? '', 'base64url').toString('hex'))
-    },
-    fail: (fault, on = /./) => {
-      faults.push({ fault, on })
-    },
-    close: async () => {
-      server.closeAllConnections()
-      server.close()
-      await once(server, 'close')
     }
-  }
+  })
   return fake
 }
 
@@ -278,11 +185,9 @@ export function lndConnect(host: string, certificate: string | null, macaroon: U
 }
 
 /** A stream wraps its error once more, before its first line under the error's own status. */
-function answerError(response: ServerResponse, { code, message }: LndError, isStream: boolean): void {
+function errorReply({ code, message }: LndError, isStream: boolean) {
   const error = { code, message, details: [] }
-  response
-    .writeHead(STATUSES[code] ?? 500, { 'content-type': 'application/json' })
-    .end(JSON.stringify(isStream ? { error } : error))
+  return { status: STATUSES[code] ?? 500, body: isStream ? { error } : error }
 }
 
 function integer(value: unknown, fallback = 0): number {

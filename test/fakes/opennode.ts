@@ -1,8 +1,6 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
+import { startNodeServer, type NodeFault, type NodeRequest, type NodeServer } from './node-server.ts'
 import { FakeAccount, Refusal, type HeldCharge, type HeldWithdrawal } from './opennode-account.ts'
 import { chargeForm, chargeView, withdrawalForm, withdrawalView } from './opennode-views.ts'
 
@@ -10,23 +8,6 @@ import { chargeForm, chargeView, withdrawalForm, withdrawalView } from './openno
 export type Permission = 'Read' | 'Invoices' | 'Withdrawals'
 
 const EVERYTHING: readonly Permission[] = ['Read', 'Invoices', 'Withdrawals']
-
-/**
- * What goes wrong with a request. `lost after` has acted when the connection breaks, `lost before` has not; `hang
- * after` has acted and never answers.
- */
-export type Fault =
-  | 'hang'
-  | 'hang after'
-  | 'lost before'
-  | 'lost after'
-  | 'html'
-  | 'html as 200'
-  | 'html as 403'
-  | 'server error'
-  | 'server error after'
-  | 'rate limit'
-  | 'empty'
 
 /** How the fake is made. */
 export interface FakeOpenNodeOptions {
@@ -70,9 +51,6 @@ interface Route {
   readonly run: (call: Call) => { readonly status: number; readonly body: object }
 }
 
-const HTML =
-  '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>'
-
 /** A server on loopback that speaks OpenNode's API as providers.md describes it. */
 export class FakeOpenNode {
   /** Without a slash at the end. */
@@ -89,18 +67,14 @@ export class FakeOpenNode {
   readonly #keys = new Map<string, Key>()
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
-  readonly #server: Server
+  #server: NodeServer | null = null
   readonly #routes: readonly Route[]
-  #faults: Array<{ readonly fault: Fault; readonly on: RegExp }> = []
 
   constructor(options: FakeOpenNodeOptions = {}) {
     this.#clock = options.clock ?? systemClock
     this.#network = options.network ?? 'regtest'
     this.#key = options.key ?? 'opennode-test-key'
     this.account = this.addKey(this.#key)
-    this.#server = createServer((request, response) => {
-      void this.#serve(request, response)
-    })
     this.#routes = this.#table()
   }
 
@@ -110,10 +84,11 @@ export class FakeOpenNode {
   }
 
   async listen(port: number): Promise<this> {
-    this.#server.listen(port, '127.0.0.1')
-    await once(this.#server, 'listening')
-    // A server that listens on TCP has an address object.
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    this.#server = await startNodeServer(request => this.#answer(request), { port })
+    this.#server.onHang = () => {
+      this.onHang()
+    }
+    this.url = this.#server.url
     return this
   }
 
@@ -133,13 +108,8 @@ export class FakeOpenNode {
   }
 
   /** The next request whose `METHOD /path` fits goes wrong; several are used up in order. */
-  fail(fault: Fault, on = /./): void {
-    this.#faults.push({ fault, on })
-  }
-
-  /** Every fault that waits is forgotten. */
-  heal(): void {
-    this.#faults = []
+  fail(fault: NodeFault, on = /./): void {
+    this.#server?.fail(fault, on)
   }
 
   /** Pays the charge of an invoice over Lightning and notifies; answers the preimage, as a payer gets it. */
@@ -184,10 +154,7 @@ export class FakeOpenNode {
   }
 
   async close(): Promise<void> {
-    const closed = once(this.#server, 'close')
-    this.#server.close()
-    this.#server.closeAllConnections()
-    await closed
+    await this.#server?.close()
   }
 
   async #post(url: string, form: URLSearchParams): Promise<SentNotification> {
@@ -290,36 +257,9 @@ export class FakeOpenNode {
     ]
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { method = '', url: path = '' } = request
-    const text = await readBody(request)
-    const authorization = request.headers.authorization
+  #answer({ method, path, headers, text }: NodeRequest): { readonly status: number; readonly body: object } {
+    const { authorization } = headers
     this.requests.push({ method, path, authorization, body: parsed(text) })
-    const at = this.#faults.findIndex(({ on }) => on.test(`${method} ${path}`))
-    const fault = at < 0 ? null : (this.#faults.splice(at, 1)[0]?.fault ?? null)
-    if (fault === 'hang') return this.onHang()
-    if (fault === 'lost before') return void request.socket.destroy()
-    if (fault === 'server error') return send(response, 500, { success: false, message: 'Internal server error' })
-    if (fault === 'rate limit')
-      return send(response.setHeader('retry-after', '7'), 429, { success: false, message: 'Too many requests' })
-    if (fault === 'html') return sendHtml(response, 502)
-    if (fault === 'html as 403') return sendHtml(response, 403)
-    const { status, body } = this.#answer(method, path, authorization, request.headers['content-type'], text)
-    if (fault === 'hang after') return this.onHang()
-    if (fault === 'lost after') return void request.socket.destroy()
-    if (fault === 'server error after') return send(response, 500, { success: false, message: 'Internal server error' })
-    if (fault === 'html as 200') return sendHtml(response, 200)
-    if (fault === 'empty') return void response.writeHead(status).end()
-    send(response, status, body)
-  }
-
-  #answer(
-    method: string,
-    path: string,
-    authorization: string | undefined,
-    type: string | undefined,
-    text: string
-  ): { readonly status: number; readonly body: object } {
     try {
       const key = this.#keys.get(authorization ?? '')
       if (key === undefined || authorization === undefined) throw new Refusal(401, 'Failed to authenticate token')
@@ -328,7 +268,7 @@ export class FakeOpenNode {
         if (match === null) continue
         if (!key.permissions.has(route.needs))
           throw new Refusal(this.permissionStatus, 'This key does not have permission to perform this action')
-        if (method === 'POST' && !/^application\/json\b/.test(type ?? ''))
+        if (method === 'POST' && !/^application\/json\b/.test(headers['content-type'] ?? ''))
           throw new Refusal(400, 'Content-Type must be application/json')
         return route.run({
           key: authorization,
@@ -350,12 +290,6 @@ export async function startFakeOpenNode(options: FakeOpenNodeOptions = {}): Prom
   return await new FakeOpenNode(options).listen(options.port ?? 0)
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
-  return Buffer.concat(pieces).toString('utf8')
-}
-
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -368,12 +302,4 @@ function objectOf(text: string): Readonly<Record<string, unknown>> {
   const value = parsed(text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Refusal(400, 'Invalid JSON')
   return value as Record<string, unknown> // Any object that JSON.parse made.
-}
-
-function send(response: ServerResponse, status: number, body: object): void {
-  response.writeHead(status, { 'content-type': 'application/json; charset=utf-8' }).end(JSON.stringify(body))
-}
-
-function sendHtml(response: ServerResponse, status: number): void {
-  response.writeHead(status, { 'content-type': 'text/html' }).end(HTML)
 }

@@ -1,10 +1,8 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { AddressError } from '../../src/lightning/codecs/address.ts'
 import { InvoiceError, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
+import { startNodeServer, type NodeFault, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
 import { StrikeAccount, type HeldReceive } from './strike-account.ts'
 import { form, invalid, listQuery, StrikeRefusal, text, type Money } from './strike-forms.ts'
 
@@ -20,25 +18,6 @@ export const STRIKE_SCOPES = [
   'partner.payment.read'
 ] as const
 export type StrikeScope = (typeof STRIKE_SCOPES)[number]
-
-/**
- * What goes wrong with a request. `lost after` has acted when the connection breaks, `lost before` has not; the same of
- * `hang after` and `hang`, which never answer, and of the server errors.
- */
-export type StrikeFault =
-  | 'hang'
-  | 'hang after'
-  | 'lost before'
-  | 'lost after'
-  | 'html'
-  | 'html as 200'
-  | 'html as 200 after'
-  | 'html as 403'
-  | 'server error'
-  | 'server error after'
-  | 'empty'
-  | 'huge'
-  | 'redirect'
 
 /** How the fake is made. */
 export interface FakeStrikeOptions {
@@ -93,8 +72,6 @@ interface Route {
   readonly run: (call: Call) => { readonly status: number; readonly body: unknown }
 }
 
-const HTML =
-  '<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>Checking your browser</body></html>'
 const MAX_ATTEMPTS = 12
 /** Calls from one address and milliseconds, as on the live service; above `others` an hour of lock-out. */
 const LIMITS: Readonly<Record<string, readonly [calls: number, window: number, lockout: number]>> = {
@@ -123,11 +100,10 @@ export class FakeStrike {
   readonly #keys = new Map<string, Key>()
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
-  readonly #server: Server
+  #server: NodeServer | null = null
   readonly #routes: readonly Route[]
   readonly #used = new Map<string, number[]>()
   readonly #lockedUntil = new Map<string, number>()
-  #faults: Array<{ readonly fault: StrikeFault; readonly on: RegExp }> = []
   #refusals: Array<{ readonly refusal: StrikeRefusal; readonly on: RegExp }> = []
   #deliveries: Delivery[] = []
 
@@ -136,9 +112,6 @@ export class FakeStrike {
     this.#network = options.network ?? 'regtest'
     this.#key = options.key ?? 'strike-test-key'
     this.account = this.addKey(this.#key)
-    this.#server = createServer((request, response) => {
-      void this.#serve(request, response)
-    })
     this.#routes = this.#table()
   }
 
@@ -148,10 +121,11 @@ export class FakeStrike {
   }
 
   async listen(port: number): Promise<this> {
-    this.#server.listen(port, '127.0.0.1')
-    await once(this.#server, 'listening')
-    // A server that listens on TCP has an address object.
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    this.#server = await startNodeServer(request => this.#answered(request), { port })
+    this.#server.onHang = () => {
+      this.onHang()
+    }
+    this.url = this.#server.url
     return this
   }
 
@@ -171,18 +145,13 @@ export class FakeStrike {
   }
 
   /** The next request whose `METHOD /path` fits goes wrong; several are used up in order. */
-  fail(fault: StrikeFault, on = /./): void {
-    this.#faults.push({ fault, on })
+  fail(fault: NodeFault, on = /./): void {
+    this.#server?.fail(fault, on)
   }
 
   /** The next request whose `METHOD /path` fits is refused with a code of Strike's. */
   refuse(on: RegExp, status: number, code: string): void {
     this.#refusals.push({ on, refusal: new StrikeRefusal(status, code, 'words') })
-  }
-
-  /** Every fault that waits is forgotten. */
-  heal(): void {
-    this.#faults = []
   }
 
   /** Locks a limit (`quotes`, `executions`, `others`) for so many milliseconds. */
@@ -255,12 +224,7 @@ export class FakeStrike {
   }
 
   async close(): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise<void>(resolve => {
-      this.#server.close(() => {
-        resolve()
-      })
-    })
+    await this.#server?.close()
   }
 
   async #post({ subscription, body }: Delivery): Promise<number | null> {
@@ -281,76 +245,21 @@ export class FakeStrike {
     }
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', 'http://fake')
-    const pieces: Buffer[] = []
-    request.on('error', () => {})
-    response.on('error', () => {})
-    for await (const piece of request) pieces.push(piece as Buffer)
-    const method = request.method ?? ''
-    const raw = Buffer.concat(pieces).toString('utf8')
+  #answered(request: NodeRequest): NodeReply {
+    const { method, url, path } = request
     const idempotencyKey = one(request.headers['idempotency-key'])
-    this.requests.push({ method, path: `${url.pathname}${url.search}`, body: peek(raw), idempotencyKey })
-    const at = this.#faults.findIndex(({ on }) => on.test(`${method} ${url.pathname}`))
-    const fault = at < 0 ? null : (this.#faults.splice(at, 1)[0]?.fault ?? null)
-    if (fault !== null && !fault.endsWith('after')) {
-      this.#spoil(fault, request, response)
-      return
-    }
-    const { status, headers, body } = this.#answer(method, url, raw, request, idempotencyKey)
-    if (fault !== null) this.#spoil(fault, request, response)
-    else
-      response
-        .writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers })
-        .end(JSON.stringify(this.rewrite?.(`${method} ${url.pathname}`, body) ?? body))
-  }
-
-  #spoil(fault: StrikeFault, request: IncomingMessage, response: ServerResponse): void {
-    switch (fault) {
-      case 'hang':
-      case 'hang after':
-        this.onHang()
-        break
-      case 'lost before':
-      case 'lost after':
-        request.socket.destroy()
-        break
-      case 'html':
-        response.writeHead(502, { 'content-type': 'text/html' }).end(HTML)
-        break
-      case 'html as 200':
-      case 'html as 200 after':
-        response.writeHead(200, { 'content-type': 'text/html' }).end(HTML)
-        break
-      case 'html as 403':
-        response.writeHead(403, { 'content-type': 'text/html' }).end(HTML)
-        break
-      case 'server error':
-      case 'server error after':
-        response
-          .writeHead(500)
-          .end(JSON.stringify(new StrikeRefusal(500, 'INTERNAL_SERVER_ERROR', 'Something went wrong.').body('trace')))
-        break
-      case 'empty':
-        response.writeHead(503, { 'retry-after': '17' }).end()
-        break
-      case 'huge':
-        response.writeHead(200).end(`"${'x'.repeat(2 * 1024 * 1024)}"`)
-        break
-      case 'redirect':
-        response.writeHead(302, { location: `${this.url}/elsewhere` }).end()
-    }
+    this.requests.push({ method, path, body: peek(request.text), idempotencyKey })
+    const { body, ...head } = this.#answer(request, idempotencyKey)
+    // JSON of an object or a list.
+    return { ...head, body: (this.rewrite?.(`${method} ${url.pathname}`, body) ?? body) as object }
   }
 
   #answer(
-    method: string,
-    url: URL,
-    raw: string,
-    request: IncomingMessage,
+    { method, url, text: raw, headers }: NodeRequest,
     idempotencyKey: string | undefined
   ): { status: number; headers: Record<string, string>; body: unknown } {
     try {
-      const key = this.#keys.get(/^Bearer (\S+)$/.exec(one(request.headers.authorization) ?? '')?.[1] ?? '')
+      const key = this.#keys.get(/^Bearer (\S+)$/.exec(one(headers.authorization) ?? '')?.[1] ?? '')
       const route = this.#routes.find(candidate => candidate.method === method && candidate.path.test(url.pathname))
       this.#count(route?.limit ?? 'others')
       if (key === undefined) throw new StrikeRefusal(401, 'UNAUTHORIZED', 'Invalid or unspecified identity.')
@@ -358,7 +267,7 @@ export class FakeStrike {
       if (!key.scopes.has(route.needs)) throw new StrikeRefusal(403, 'FORBIDDEN', 'Insufficient permissions.')
       const refused = this.#refusals.findIndex(({ on }) => on.test(`${method} ${url.pathname}`))
       if (refused >= 0) throw this.#refusals.splice(refused, 1)[0]?.refusal ?? new TypeError('found a moment ago')
-      if (raw !== '' && !/^application\/json\b/.test(one(request.headers['content-type']) ?? ''))
+      if (raw !== '' && !/^application\/json\b/.test(one(headers['content-type']) ?? ''))
         throw new StrikeRefusal(415, 'UNSUPPORTED_MEDIA_TYPE', 'JSON is expected.')
       const body = raw === '' ? null : safe(raw)
       const { status, body: answer } = route.run({

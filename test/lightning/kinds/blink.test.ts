@@ -27,7 +27,7 @@ t.test('the wallet in bitcoin is looked up once, and receives the money', async 
   await provider.createCharge(key, request)
   await provider.createCharge(key, request)
   t.equal(fake.requests.filter(({ text }) => text.includes('query Wallets')).length, 1)
-  t.match(JSON.parse(fake.requests.at(-1)?.text ?? ''), {
+  t.match(fake.requests.at(-1)?.body, {
     variables: { input: { amount: 2_100, memo: 'a quote', expiresIn: 10 } }
   })
 })

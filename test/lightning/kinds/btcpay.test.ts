@@ -47,7 +47,7 @@ t.test('a charge is an invoice of the store, paid over Lightning alone, with its
   })
   t.equal(charge.checkoutUrl, `${fake.url}/i/${charge.chargeId}`)
   t.not(charge.chargeId, charge.paymentHash)
-  t.same(JSON.parse(fake.requests[0]?.text ?? ''), {
+  t.same(fake.requests[0]?.body, {
     amount: '0.00002100',
     currency: 'BTC',
     metadata: { itemDesc: 'a quote', posData: { till: '2' }, buyerEmail: 'ada@example.com', orderId: 'A-7' },
@@ -115,7 +115,7 @@ t.test('its webhook is registered for what was settled, and believed by its sign
     url: 'https://us.example.com/api/webhooks/primary',
     secret: secret.reveal()
   })
-  t.match(JSON.parse(fake.requests.at(-1)?.text ?? ''), {
+  t.match(fake.requests.at(-1)?.body, {
     authorizedEvents: { everything: false, specificEvents: ['InvoiceSettled'] }
   })
   const { chargeId, paymentHash } = await provider.createCharge(key, request)

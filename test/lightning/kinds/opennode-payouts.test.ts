@@ -6,7 +6,8 @@ import { PayoutUncertain, ProviderUnavailable } from '../../../src/lightning/pro
 import { opennode } from '../../../src/lightning/kinds/opennode/opennode.ts'
 import { OpenNodeWithdrawal } from '../../../src/lightning/kinds/opennode/responses.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
-import { startFakeOpenNode, type Fault } from '../../fakes/opennode.ts'
+import type { NodeFault } from '../../fakes/node-server.ts'
+import { startFakeOpenNode } from '../../fakes/opennode.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 
 const KEY = 'opennode-test-key'
@@ -133,7 +134,13 @@ void t.test('a refusal means that nothing was sent', async t => {
   )
 })
 
-const LOST: readonly Fault[] = ['lost after', 'hang after', 'server error after', 'html as 200', 'empty']
+const LOST: readonly NodeFault[] = [
+  'lost after',
+  'hang after',
+  'server error after',
+  'html as 200 after',
+  'empty after'
+]
 
 for (const fault of LOST) {
   void t.test(

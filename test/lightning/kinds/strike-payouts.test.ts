@@ -8,7 +8,8 @@ import type { PayoutRequest } from '../../../src/lightning/provider-calls/provid
 import type { CallProvider } from '../../../src/lightning/provider-calls/provider-call.ts'
 import { StrikePayouts } from '../../../src/lightning/kinds/strike/payouts.ts'
 import { strike as strikeKind } from '../../../src/lightning/kinds/strike/strike.ts'
-import { startFakeStrike, type FakeStrike, type StrikeFault } from '../../fakes/strike.ts'
+import type { NodeFault } from '../../fakes/node-server.ts'
+import { startFakeStrike, type FakeStrike } from '../../fakes/strike.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 import { NothingSent, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
@@ -206,7 +207,7 @@ t.test('an execution for which no connection was made was not sent', async t => 
   await t.rejects(new StrikePayouts().create(call, lightning()), { name: 'NothingSent', status: 503 })
 })
 
-const BEFORE: readonly StrikeFault[] = [
+const BEFORE: readonly NodeFault[] = [
   'hang',
   'lost before',
   'html',
@@ -216,7 +217,7 @@ const BEFORE: readonly StrikeFault[] = [
   'huge',
   'redirect'
 ]
-const AFTER: readonly StrikeFault[] = ['hang after', 'lost after', 'html as 200 after', 'server error after']
+const AFTER: readonly NodeFault[] = ['hang after', 'lost after', 'html as 200 after', 'server error after']
 
 for (const [kind, quote] of [
   ['lightning', /POST .*lightning$/],
