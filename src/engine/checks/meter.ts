@@ -210,6 +210,8 @@ const CHAT_LIMITS = ['max_completion_tokens', 'max_tokens']
 const RESPONSES_LIMITS = ['max_output_tokens']
 /** Those of llama.cpp, TGI and Ollama. */
 const SERVERS_LIMITS = ['n_predict', 'max_new_tokens', 'num_predict']
+/** Those of OpenRouter, of LiteLLM and Anthropic, and of Qwen. */
+const THINKING_LIMITS = ['reasoning.max_tokens', 'thinking.budget_tokens', 'thinking_budget']
 
 /** Members of Gemini's `generationConfig`, in both spellings that JSON of protocol buffers has. */
 export function geminiMembers(camel: string): string[] {
@@ -241,7 +243,7 @@ export function outputLimits(
   if (usage !== 'openai') return { limits: named, others: [] }
   const [limits, others] = hasInput ? [RESPONSES_LIMITS, CHAT_LIMITS] : [CHAT_LIMITS, RESPONSES_LIMITS]
   const own = named.filter(name => !others.includes(name))
-  return { limits: [...new Set([...own, ...limits])], others: [...others, ...SERVERS_LIMITS] }
+  return { limits: [...new Set([...own, ...limits])], others: [...others, ...SERVERS_LIMITS, ...THINKING_LIMITS] }
 }
 
 /**

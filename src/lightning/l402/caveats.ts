@@ -198,7 +198,7 @@ class GrantReader {
         if (value !== preimage) this.#refuse('The preimage caveat does not match the preimage')
         break
       case 'budget_msat':
-        this.#limit(withBudget(this.#limits, value, caveats.slice(0, at + 1)))
+        this.#limit(withBudget(this.#limits, value, caveats, at))
         break
       case 'model':
         this.#limits = withModels(this.#limits, value)

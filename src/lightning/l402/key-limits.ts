@@ -18,18 +18,20 @@ export interface KeyLimits {
 const BUDGET = /^([1-9][0-9]{0,14})(?:\/(day|month))?$/
 const MAX_BUDGETS = 8
 
-/** Adds a `budget_msat` caveat, the last of `caveats`. A string is its fault. */
+/** Adds the `budget_msat` caveat at this place of `caveats`. A string is its fault. */
 export function withBudget(
   limits: KeyLimits | null,
   value: string,
-  caveats: readonly Uint8Array[]
+  caveats: readonly Uint8Array[],
+  at: number
 ): KeyLimits | string {
   const [, digits, period] = BUDGET.exec(value) ?? []
   const budgets = limits?.budgets ?? []
   if (digits === undefined || budgets.length === MAX_BUDGETS)
     return `Caveat budget_msat must be millisatoshis, or those per day or month, such as 5000/day, at most ${MAX_BUDGETS} times`
   // `charge_id` is among the caveats, so that no two payments share a budget.
-  const id = hash('sha256', JSON.stringify(caveats.map(caveat => Buffer.from(caveat).toString('base64'))))
+  const upTo = caveats.slice(0, at + 1)
+  const id = hash('sha256', JSON.stringify(upTo.map(caveat => Buffer.from(caveat).toString('base64'))))
   // The expression allows no other period.
   const added = { id, msat: Number(digits), period: (period as KeyBudget['period'] | undefined) ?? null }
   return { budgets: [...budgets, added], models: limits?.models ?? null }
@@ -37,6 +39,6 @@ export function withBudget(
 
 /** Adds a `model` caveat: a list with commas, of which a repeated one keeps what both name. */
 export function withModels(limits: KeyLimits | null, value: string): KeyLimits {
-  const models = value.split(',')
-  return { budgets: limits?.budgets ?? [], models: limits?.models?.filter(model => models.includes(model)) ?? models }
+  const models = new Set(value.split(','))
+  return { budgets: limits?.budgets ?? [], models: limits?.models?.filter(model => models.has(model)) ?? [...models] }
 }

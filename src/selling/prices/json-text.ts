@@ -148,8 +148,8 @@ export class JsonText {
       const outline = orMessage(() => this.#outline(at))
       if (typeof outline === 'string') return fault(`${show(names.slice(0, index))} ${outline}`)
       if (!outline.isObject) {
-        // A null on the way also means missing.
-        if (index > 0 && this.textOf(at) === 'null') return MISSING
+        // Null or a boolean on the way, such as `"thinking":true`, also means missing.
+        if (index > 0 && /^(?:null|true|false)$/.test(this.textOf(at))) return MISSING
         return fault(
           index === 0 ? 'the body must be a JSON object' : `${show(names.slice(0, index))} must be a JSON object`
         )

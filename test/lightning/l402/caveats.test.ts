@@ -279,3 +279,18 @@ t.test('no bytes make the reader throw', async () => {
     { numRuns: 500 }
   )
 })
+
+t.test('two long lists of models are compared in linear time', t => {
+  const names = (prefix: string) => `model=${Array.from({ length: 8_000 }, (_, at) => `${prefix}${at}`).join(',')}`
+  const cpu = (caveats: string[]) => {
+    const before = process.cpuUsage().user
+    t.equal(grantOf(caveats).limits?.models?.length, caveats.length === 1 ? 8_000 : 0)
+    return process.cpuUsage().user - before
+  }
+  // The least of several: this process may be collecting garbage.
+  const leastOf = (caveats: string[]) => Math.min(...Array.from({ length: 8 }, () => cpu(caveats)))
+  const one = leastOf([names('a')])
+  const two = leastOf([names('a'), names('b')])
+  t.ok(two < 30 * one + 2_000, `${two} µs, and ${one} µs for one list`)
+  t.end()
+})
