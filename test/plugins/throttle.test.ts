@@ -4,6 +4,7 @@ import throttle from '../../plugins/throttle.ts'
 import { definePlugin, readField, StateUnavailable, Type, type State } from '../../src/index.ts'
 import { harness, type HarnessRequest } from '../../src/engine/pipeline/harness.ts'
 import { builtInPolicies } from '../../src/engine/sections/policy.ts'
+import { loadText } from '../support/gateway.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 async function build(config: object, over: Partial<TestServices> = {}) {
@@ -230,4 +231,40 @@ t.test('a body that is read before payment adds one to the count for each 64 KiB
   const busy = await open(5)
   const statuses = await Promise.all(Array.from({ length: 5 }, async () => (await busy.run(sending(900 * KIB))).status))
   t.same([...new Set(statuses)], [429], 'of many concurrent ones none is read')
+})
+
+t.test('policies by token: each verified payment has a counter of its own', async t => {
+  const services = { ...testServices(), policies: { each: { limit: 2, window: 20_000, by: 'token' } as const } }
+  const verified = definePlugin({
+    name: 'verified',
+    config: Type.Object({}),
+    setup: () => ({
+      request(ctx) {
+        const paymentHash = ctx.headers.get('x-payment')
+        if (paymentHash !== undefined) ctx.payment = { scheme: 'l402', paymentHash, amountSats: 5 }
+      }
+    })
+  })
+  const chain = await harness([verified, { plugin: throttle, config: { policy: 'each' } }], { services })
+  for (const payment of ['a', 'b']) t.equal(await passing(chain, 3, { headers: { 'x-payment': payment } }), 2)
+  t.equal(await passing(chain, 3), 2, 'by address without one')
+})
+
+t.test('check warns of a policy by token before the payment is verified', async t => {
+  const warnings = async (chain: string) =>
+    (
+      await loadText(
+        `use: [ service, sandbox ]
+policies: { each: { limit: 2, window: 20s, by: token } }
+chains: { sold: [ { throttle: { policy: global } }, ${chain} ] }
+routes:
+  - { match: { path: /a }, price: 5 sats, chain: sold, upstream: { url: "http://127.0.0.1:1" } }
+`,
+        {}
+      )
+    ).config.warnings.map(({ message }) => message)
+  t.same(await warnings('credential, challenge, { throttle: { policy: each } }'), [])
+  t.match(await warnings('{ throttle: { policy: each } }, credential, challenge'), [
+    /found the policy "each", by token, before a payment is verified/
+  ])
 })

@@ -108,6 +108,21 @@ function checkClientCa({ chains, config }: ReadFile, findings: Findings): void {
       )
 }
 
+/** Without a verified payment a request counts by its address. */
+function checkTokenPolicies(chain: readonly ReadEntry[], policies: FileConfig['policies'], findings: Findings): void {
+  let isPaid = false
+  for (const { entry, facts, path } of chain.filter(({ entry }) => !entry.disabled)) {
+    if (facts?.provides?.includes('payment') === true) isPaid = true
+    const name = facts?.provides?.includes('throttle') === true ? writtenMember(entry.config, 'policy') : undefined
+    if (!isPaid && typeof name === 'string' && policies[name]?.by === 'token')
+      findings.warn(
+        'BG_CHAIN_ORDER',
+        path,
+        `found the policy ${quote(name)}, by token, before a payment is verified, so that it counts by client address; allowed, but better after credential`
+      )
+  }
+}
+
 /** Runs where nothing is wrong in the parts it `needs`, whose values then have their schema's types. */
 interface Check {
   readonly needs?: ReadonlyArray<keyof FileConfig>
@@ -125,8 +140,10 @@ const CHECKS: readonly Check[] = [
   {
     run({ chains, config, plugins }, findings) {
       for (const [name, chain] of chains)
-        if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name]))
+        if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name])) {
           checkChain(chain, plugins, findings)
+          if (findings.isSound(['policies'])) checkTokenPolicies(chain, config.policies, findings)
+        }
     }
   },
   ...simple(['server', 'state', 'database'], checkWorkers),

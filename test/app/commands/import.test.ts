@@ -10,7 +10,7 @@ import { main } from '../../../src/app/main.ts'
 import { ApertureKeys, apertureRows } from '../../../src/lightning/l402/aperture-tokens.ts'
 import { encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
-import { buy, loadText, startGateway } from '../../support/gateway.ts'
+import { loadText, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -251,7 +251,7 @@ t.test('import aperture: regular expressions become hosts and paths', async t =>
 })
 
 /** A gateway with root keys of Aperture in its data folder. */
-async function shop(t: T, rows: ReadonlyArray<readonly [string, string]>, more = '') {
+async function shop(t: T, rows: ReadonlyArray<readonly [string, string]>) {
   const clock = new ManualClock(NOW)
   const upstream = await serve(
     t,
@@ -265,19 +265,12 @@ async function shop(t: T, rows: ReadonlyArray<readonly [string, string]>, more =
     clock,
     data,
     yaml: `use: [ service, sandbox, operator-api ]
-policies:
-  global: { limit: 1000, window: 1m }
-  each: { limit: 2, window: 20s, by: token }
-chains:
-  limited: [ { throttle: { policy: global } }, body-limit, session, credential, challenge, { throttle: { policy: each } }, meter ]
 routes:
   - { match: { path: /one/* }, service: service1, price: 5 sats, chain: paid, upstream: ${url} }
-  - { match: { path: /also }, service: service1, price: 5 sats, chain: paid, upstream: ${url} }
   - { match: { path: /quiet }, service: service1, price: 5 sats, invoices: false, chain: paid, upstream: ${url} }
   - { match: { path: /dear }, service: service1, price: 7 sats, chain: paid, upstream: ${url} }
   - { match: { path: /other }, service: service2, price: 5 sats, chain: paid, upstream: ${url} }
-  - { match: { path: /limited }, service: service1, price: 5 sats, chain: limited, upstream: ${url} }
-${more}`
+`
   })
 }
 
@@ -320,78 +313,6 @@ t.test('tokens of Aperture: the operator revokes one by its payment hash', async
   const path = `/api/admin/tokens/${paymentHash}`
   t.equal((await gateway.send('DELETE', path, { headers: { 'x-api-key': gateway.adminKey } })).status, 204)
   t.equal((await gateway.send('GET', '/one/a', { headers })).status, 401)
-})
-
-t.test('service: one token is valid on all of its routes with the same price, and on no other', async t => {
-  const gateway = await shop(t, [])
-  const authorization = await buy(gateway, '/one/a')
-  const status = async (path: string) => (await gateway.send('GET', path, { headers: { authorization } })).status
-  t.equal(await status('/one/b/c'), 200)
-  t.equal(await status('/also'), 200)
-  t.equal(await status('/quiet'), 200)
-  t.equal(await status('/dear'), 401)
-  t.equal(await status('/other'), 401)
-})
-
-t.test('invoices: false answers 401 without an invoice', async t => {
-  const gateway = await shop(t, [])
-  const answer = await gateway.send('GET', '/quiet')
-  t.equal(answer.status, 401)
-  t.match(answer.json(), { error: 'Unauthorized', message: /buy it on another path/ })
-  const [{ count } = { count: -1 }] = await gateway.database.sql<{ count: number }[]>`
-    select count(*)::int as count from challenges`
-  t.equal(count, 0)
-})
-
-t.test('invoices: false says what is wrong with a credential, and sells keys at their own address', async t => {
-  const upstream = await serve(
-    t,
-    createServer((_request, response) => response.end('served'))
-  )
-  const url = `{ url: "http://127.0.0.1:${upstream}" }`
-  const gateway = await shop(
-    t,
-    [],
-    `  - match: { path: /v1/* }
-    invoices: false
-    renewal: 402
-    keys: true
-    meter: { bundle: 1 sat, prices: 600 msat, usage: requests }
-    chain: paid
-    upstream: ${url}
-`
-  )
-  t.equal((await gateway.send('GET', '/v1/a')).status, 401)
-  const authorization = await buy(gateway, '/l402/keys', 'l402', { method: 'POST' })
-  const status = async (path: string) => await gateway.send('GET', path, { headers: { authorization } })
-  t.equal((await status('/v1/a')).status, 200)
-  const over = await status('/v1/a')
-  t.equal(over.status, 401)
-  t.match(over.json(), { error: 'Unauthorized', detail: /used up: 400 millisatoshis are left/ })
-  t.equal(over.headers['x-balance-msat'], '400')
-  const other = await gateway.send('GET', '/v1/a', { headers: { authorization: await buy(gateway, '/one/a') } })
-  t.equal(other.status, 401)
-  t.match(other.headers['x-l402-error'], /not valid for this service/)
-})
-
-t.test('service: all routes with keys are of one service, as a key pays on all of them', async t => {
-  const route = (path: string, service: string): string =>
-    `  - { match: { path: ${path} }, ${service}keys: true, meter: { bundle: 1 sat, prices: 1 msat, usage: requests }, chain: paid, upstream: { url: "http://127.0.0.1:1" } }\n`
-  const yaml = (one: string, other: string): string =>
-    `use: [ service, sandbox ]\nroutes:\n${route('/a', one)}${route('/b', other)}`
-  await t.resolves(loadText(yaml('service: x, ', 'service: x, '), {}))
-  await t.resolves(loadText(yaml('', ''), {}))
-  await t.rejects(loadText(yaml('service: x, ', ''), {}), /routes\[1\]\.keys: found keys beside another service/)
-  await t.rejects(loadText(yaml('', 'service: x, '), {}), /routes\[1\]\.keys: found keys beside another service/)
-})
-
-t.test('policies by token: each payment has a counter of its own, in bursts', async t => {
-  const gateway = await shop(t, [])
-  const status = async (authorization: string) =>
-    (await gateway.send('GET', '/limited', { headers: { authorization } })).status
-  const [one, two] = [await buy(gateway, '/limited'), await buy(gateway, '/limited')]
-  t.strictSame([await status(one), await status(one), await status(one)], [200, 200, 429])
-  t.strictSame([await status(two), await status(two), await status(two)], [200, 200, 429])
 })
 
 t.test('root keys are sorted and checked', async t => {
