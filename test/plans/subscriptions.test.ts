@@ -11,6 +11,16 @@ import { until } from '../support/until.ts'
 t.test('subscriptions by card', async t => {
   const database = await openAnyDatabase(t)
   const { clock, provider, merchants, store, pending, cards, account, merchant, stands, pended } = fixture(database)
+  const administration = new Administration({
+    database,
+    store: pending,
+    merchants,
+    clock,
+    production: false,
+    account: () => {
+      throw new Error('no view is asked for')
+    }
+  })
 
   await t.test(
     'Every completed checkout without a merchant key waits for approval; with a key it updates that merchant (decision 171)',
@@ -53,16 +63,6 @@ t.test('subscriptions by card', async t => {
   await t.test("after its approval it is the account's, by its billingSubscriptionId", async t => {
     const { subscriptionId } = stands({ subscriptionId: subId(), status: 'trialing' })
     await cards.refresh(subscriptionId)
-    const administration = new Administration({
-      database,
-      store: pending,
-      merchants,
-      clock,
-      production: false,
-      account: () => {
-        throw new Error('no view is asked for')
-      }
-    })
     const outcome = await administration.approve(String((await pended(subscriptionId))?.id), {})
     if ('linked' in outcome) return t.fail('an account must be made')
     const { merchantId } = outcome
@@ -101,16 +101,6 @@ t.test('subscriptions by card', async t => {
   })
 
   await t.test('news that come at the very moment of its approval reach the account', async t => {
-    const administration = new Administration({
-      database,
-      store: pending,
-      merchants,
-      clock,
-      production: false,
-      account: () => {
-        throw new Error('no view is asked for')
-      }
-    })
     for (let round = 0; round < 8; round++) {
       const { subscriptionId } = stands({ subscriptionId: subId(), status: 'trialing' })
       await cards.refresh(subscriptionId)

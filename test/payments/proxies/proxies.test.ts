@@ -20,6 +20,9 @@ async function createProxy(gateway: TestGateway, members: object) {
   return (answer.json() as { proxyId: string }).proxyId
 }
 
+const gateway = await startGateway(t)
+const upstream = await startUpstream(t)
+
 await eachDatabase(t, 'proxies: an id that is taken is replaced by another', async (t, database) => {
   const gateway = await startGateway(t, { database })
   // The first two ids of each proxy are taken.
@@ -111,7 +114,6 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
 })
 
 t.test('an invalid proxy is refused, and the response names the fault', async t => {
-  const gateway = await startGateway(t)
   const good = { name: 'x', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }
   const fields: Array<[body: object, field: string]> = [
     [{ ...good, name: undefined }, 'Name'],
@@ -166,8 +168,6 @@ t.test('an invalid proxy is refused, and the response names the fault', async t 
 })
 
 t.test('a request costs what the proxy says now: a changed price applies immediately in this process', async t => {
-  const upstream = await startUpstream(t)
-  const gateway = await startGateway(t)
   const proxyId = await createProxy(gateway, { targetBaseUrl: upstream.url })
   const path = `/l402/proxy/${proxyId}/x`
   const credential = await buy(gateway, path)
@@ -186,7 +186,6 @@ t.test('a request costs what the proxy says now: a changed price applies immedia
 
 t.test('paths and methods that a proxy does not serve are refused before any charge (decision 94)', async t => {
   const upstream = await startUpstream(t)
-  const gateway = await startGateway(t)
   const proxyId = await createProxy(gateway, {
     targetBaseUrl: upstream.url,
     allowedMethods: ['GET', 'POST'],
@@ -207,8 +206,6 @@ t.test('paths and methods that a proxy does not serve are refused before any cha
 })
 
 t.test('unknown, inactive and deleted proxies and those of an inactive merchant are 404 (decision 93)', async t => {
-  const upstream = await startUpstream(t)
-  const gateway = await startGateway(t)
   const proxyId = await createProxy(gateway, { targetBaseUrl: upstream.url })
   const path = `/l402/proxy/${proxyId}/x`
   const credential = await buy(gateway, path)
@@ -283,7 +280,6 @@ t.test(
 
 t.test('the test operation says whether the target answers, 200 either way (decision 90)', async t => {
   const upstream = await startUpstream(t)
-  const gateway = await startGateway(t)
   const good = await createProxy(gateway, { targetBaseUrl: upstream.url, authHeader: 'X-Key', authValue: 'v4lue' })
   const reached = await gateway.merchantSend('POST', `/api/proxy/${good}/test`)
   t.equal(reached.status, 200)
