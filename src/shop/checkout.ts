@@ -9,10 +9,6 @@ import { ConfigurationMissing, LongError, Unavailable } from '../engine/operatio
 import { serviceCaveat } from '../lightning/l402/caveats.ts'
 import { oneLine } from '../web/mail/outbox.ts'
 import { atPrice, type Quotes } from '../lightning/money/prices.ts'
-import type { Clock } from '../platform/system/clock.ts'
-import type { Database } from '../platform/database/database.ts'
-import type { Random } from '../platform/system/ids.ts'
-import type { Log } from '../platform/telemetry/log.ts'
 import { ProviderKeyRequired } from '../lightning/provider-calls/errors.ts'
 import {
   atPricesOf,
@@ -30,11 +26,10 @@ import {
 } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredential, type ShopCredentials } from './credentials.ts'
-import { newOrderId, type OrderStore, type OrderRecord } from './orders/store.ts'
+import { newOrderId, type OrderRecord, type ShopServices } from './orders/store.ts'
 import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
-import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
+import { StorePlatformError, type StoreAccess } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
-import type { Storefronts } from './stores/integrations.ts'
 import {
   credentialRefused,
   notSelling,
@@ -62,20 +57,13 @@ type CheckedOut =
  */
 export type StoreStatus = 'selling' | 'lapsed' | 'closed'
 
-export interface CheckoutOptions {
+export interface CheckoutOptions extends ShopServices {
   readonly challengeStore: ChallengeStore
   readonly minting: Minting
   readonly credentials: ShopCredentials
   readonly catalogs: Catalogs
-  readonly orders: OrderStore
   readonly paid: PaidOrders
-  readonly platform: StorePlatform
   readonly prices: Pick<Quotes, 'quote'>
-  readonly database: Database
-  readonly clock: Clock
-  readonly random: Random
-  readonly log: Log
-  readonly stores: Storefronts
   standing(integration: Integration): Promise<StoreStatus>
 }
 

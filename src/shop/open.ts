@@ -9,7 +9,7 @@ import type { Merchants } from '../accounts/merchants/service.ts'
 import type { Quotes } from '../lightning/money/prices.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../platform/database/database.ts'
-import { type Random, randomToken } from '../platform/system/ids.ts'
+import { randomToken } from '../platform/system/ids.ts'
 import { periodic, type Jobs } from '../platform/jobs/jobs.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
@@ -27,7 +27,7 @@ import { Storefronts } from './stores/integrations.ts'
 import { OrderHolds } from './orders/holds.ts'
 import { OrderSources, RefundRequests } from './orders/refunds.ts'
 import { OrderPlacement } from './orders/placement.ts'
-import { OrderStore } from './orders/store.ts'
+import { OrderStore, type ShopServices } from './orders/store.ts'
 import { Orders } from './orders/orders.ts'
 import { storefrontPageOperations } from './pages/operations.ts'
 import { PaidOrders } from './orders/paid-orders.ts'
@@ -39,10 +39,12 @@ import { openShopify } from './shopify/shopify.ts'
 import type { OutboundCall } from '../engine/upstream/outbound.ts'
 
 interface OpenStorefrontOptions
-  extends Omit<ShopCredentialsOptions, 'counters'>, Pick<CheckoutOptions, 'challengeStore' | 'minting'> {
+  extends
+    Omit<ShopCredentialsOptions, 'counters'>,
+    Omit<ShopServices, 'orders' | 'stores'>,
+    Pick<CheckoutOptions, 'challengeStore' | 'minting'> {
   readonly counters: ChallengeCounters
   readonly settlements: Settlements
-  readonly platform: StorePlatform
   readonly gate: SubscriptionGate
   readonly merchants: Pick<Merchants, 'byId'>
   readonly prices: Pick<Quotes, 'quote'>
@@ -51,11 +53,6 @@ interface OpenStorefrontOptions
   orderFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly metrics: Metrics
   readonly jobs: Jobs
-  readonly database: Database
-  readonly sealer: Sealer
-  readonly clock: Clock
-  readonly random: Random
-  readonly log: Log
   publicUrl(): string
 }
 
@@ -136,7 +133,7 @@ export function openStorefront(options: OpenStorefrontOptions) {
     ...storefrontAdminOperations(orders)
   ]
   return {
-    refundSources: new OrderSources({ database, clock, placement }),
+    refundSources: new OrderSources({ ...around, placement }),
     listed: async () =>
       (await stores.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),
     holds,

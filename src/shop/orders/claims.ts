@@ -3,15 +3,13 @@ import { LongError } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import { equalBytes, type Sealer } from '../../platform/keys/secrets.ts'
-import type { Clock } from '../../platform/system/clock.ts'
 import { notShippedTo, shipsTo } from '../cart.ts'
 import { countryCode } from '../countries.ts'
 import type { ShopCredentials } from '../credentials.ts'
 import { alreadyClaimed, missingProof, type ClaimDetails, type OrderPlacement } from './placement.ts'
-import type { OrderStore, OrderRecord } from './store.ts'
+import type { OrderRecord, ShopServices } from './store.ts'
 import type { PaidOrders } from './paid-orders.ts'
 import { type Integration, type Order, type ShippingAddress, storable } from '../schema.ts'
-import type { Storefronts } from '../stores/integrations.ts'
 import { credentialRefused, orderNotFound, storeNotFound, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { hash } from 'node:crypto'
@@ -38,13 +36,10 @@ interface Found {
   readonly challengeId: string | null
 }
 
-interface OrderClaimsOptions {
-  readonly orders: OrderStore
+interface OrderClaimsOptions extends ShopServices {
   readonly paid: PaidOrders
   readonly placement: OrderPlacement
   readonly credentials: ShopCredentials
-  readonly clock: Clock
-  readonly stores: Storefronts
 }
 
 /** Claims of paid orders (contract, Storefront order; decisions 133 to 135, 140 and 146). */

@@ -1,24 +1,11 @@
 import { REQUEST_MALFORMED, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Database } from '../../platform/database/database.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import type { OrderStore, OrderRecord } from './store.ts'
-import { StorePlatformError, type Fulfilment, type StorePlatform } from '../platform.ts'
+import type { OrderRecord, ShopServices } from './store.ts'
+import { StorePlatformError, type Fulfilment } from '../platform.ts'
 import { FIRST_CHECK } from './placement.ts'
 import type { Integration, Order } from '../schema.ts'
-import type { Storefronts } from '../stores/integrations.ts'
 import { storeNotFound } from '../store-errors.ts'
-
-interface FulfilmentsOptions {
-  readonly orders: OrderStore
-  readonly platform: StorePlatform
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Log
-  readonly stores: Storefronts
-}
 
 const DUE_AT_ONCE = 200
 /** Longest pause between two polls of an old order. */
@@ -31,9 +18,9 @@ const LOOKING = 120_000
  * and by polling. Status never goes back.
  */
 export class Fulfilments {
-  readonly #options: FulfilmentsOptions
+  readonly #options: ShopServices
 
-  constructor(options: FulfilmentsOptions) {
+  constructor(options: ShopServices) {
     this.#options = options
   }
 

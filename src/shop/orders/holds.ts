@@ -1,16 +1,5 @@
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import type { OrderStore, OrderRecord } from './store.ts'
-import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
-import type { Storefronts } from '../stores/integrations.ts'
-
-interface OrderHoldsOptions {
-  readonly orders: OrderStore
-  readonly platform: StorePlatform
-  readonly clock: Clock
-  readonly log: Log
-  readonly stores: Storefronts
-}
+import type { OrderRecord, ShopServices } from './store.ts'
+import { StorePlatformError, type StoreAccess } from '../platform.ts'
 
 const AT_ONCE = 50
 /** Milliseconds until a failed release is retried. */
@@ -23,9 +12,9 @@ const AGAIN = 600_000
  * if the stock lasts.
  */
 export class OrderHolds {
-  readonly #options: OrderHoldsOptions
+  readonly #options: ShopServices
 
-  constructor(options: OrderHoldsOptions) {
+  constructor(options: ShopServices) {
     this.#options = options
   }
 

@@ -2,13 +2,11 @@ import type { PageRange } from '../../engine/operations/keyset.ts'
 import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { equalBytes } from '../../platform/keys/secrets.ts'
-import type { Clock } from '../../platform/system/clock.ts'
 import { type ClaimStore, claimDigest } from './claims.ts'
-import { isOrderId, type OrderRecord, type OrderStore, type OrderSums } from './store.ts'
+import { isOrderId, type OrderRecord, type OrderSums, type ShopServices } from './store.ts'
 import type { OrderPlacement } from './placement.ts'
 import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
-import type { Storefronts } from '../stores/integrations.ts'
 import { orderNotFound } from '../store-errors.ts'
 
 interface OrderQuery {
@@ -24,13 +22,10 @@ export interface StoreStats extends OrderSums {
   readonly conversionRate: number
 }
 
-interface OrdersOptions {
-  readonly orders: OrderStore
+interface OrdersOptions extends ShopServices {
   readonly claims: ClaimStore
   readonly placement: OrderPlacement
   readonly paid: PaidOrders
-  readonly clock: Clock
-  readonly stores: Storefronts
 }
 
 const PURGE_BATCH = 500

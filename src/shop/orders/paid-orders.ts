@@ -1,25 +1,14 @@
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import type { Outbox } from '../../web/mail/outbox.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Database, TransactionSql } from '../../platform/database/database.ts'
-import type { Random } from '../../platform/system/ids.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import { UnsealError, type Secret, type Sealer } from '../../platform/keys/secrets.ts'
+import type { TransactionSql } from '../../platform/database/database.ts'
+import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
 import { claimMail } from './claim-mail.ts'
 import { newClaimToken } from './claims.ts'
-import type { OrderStore, OrderRecord } from './store.ts'
+import type { OrderRecord, ShopServices } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
-import type { Storefronts } from '../stores/integrations.ts'
 
-interface PaidOrdersOptions {
-  readonly orders: OrderStore
-  readonly database: Database
-  readonly clock: Clock
-  readonly random: Random
-  readonly sealer: Sealer
-  readonly log: Log
+interface PaidOrdersOptions extends ShopServices {
   readonly outbox: Pick<Outbox, 'queue'>
-  readonly stores: Storefronts
   publicUrl(): string
   /** Called once for each paid order, after the commit; for metrics. Must not throw. */
   readonly sold?: (order: Order) => void

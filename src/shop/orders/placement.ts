@@ -1,22 +1,18 @@
 import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Database, TransactionSql } from '../../platform/database/database.ts'
-import { randomToken, type Random } from '../../platform/system/ids.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
+import type { TransactionSql } from '../../platform/database/database.ts'
+import { randomToken } from '../../platform/system/ids.ts'
+import type { SealedPlace } from '../../platform/keys/secrets.ts'
 import type { ClaimStore, HeldClaim } from './claims.ts'
-import type { OrderStore, OrderRecord } from './store.ts'
+import type { OrderRecord, ShopServices } from './store.ts'
 import {
   CALL_TIMEOUT,
   StorePlatformError,
   type NewPlatformOrder,
   type StoreAccess,
-  type PlatformOrder,
-  type StorePlatform
+  type PlatformOrder
 } from '../platform.ts'
 import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from '../schema.ts'
-import type { Storefronts } from '../stores/integrations.ts'
 import { orderNotFound, retryAfterOf, STORE_FAILED, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
 export interface ClaimDetails {
@@ -26,20 +22,12 @@ export interface ClaimDetails {
   readonly countryCode: string
 }
 
-interface OrderPlacementOptions {
-  readonly orders: OrderStore
+interface OrderPlacementOptions extends ShopServices {
   /** Whether the order is being refunded, or was; its row is locked. */
   isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
   /** Called in the writing transaction when a shop fails a paid order for a new reason. Use only the given handle. */
   onFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly claims: ClaimStore
-  readonly database: Database
-  readonly platform: StorePlatform
-  readonly sealer: Sealer
-  readonly clock: Clock
-  readonly random: Random
-  readonly log: Log
-  readonly stores: Storefronts
 }
 
 /**

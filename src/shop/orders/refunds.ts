@@ -1,17 +1,15 @@
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import type { Sql, TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { RefundSource, RefundSources } from '../../payments/refunds/destination.ts'
-import { isOrderId, type OrderStore } from './store.ts'
+import { isOrderId, type ShopServices } from './store.ts'
 import type { OrderPlacement } from './placement.ts'
 import { INVALID_STATE, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { claimDigest } from './claims.ts'
 import { isReadable } from './paid-orders.ts'
 import type { Order, RefundRequest } from '../schema.ts'
-import type { Storefronts } from '../stores/integrations.ts'
 import { orderNotFound, storeNotFound } from '../store-errors.ts'
 
 interface Row {
@@ -29,9 +27,7 @@ interface Row {
   asked_at: Date | null
 }
 
-interface OrderSourcesOptions {
-  readonly database: Database
-  readonly clock: Clock
+interface OrderSourcesOptions extends ShopServices {
   readonly placement: OrderPlacement
 }
 
@@ -122,13 +118,9 @@ export interface RefundAddress {
   readonly amountMsat: bigint | null
 }
 
-interface RefundRequestsOptions {
-  readonly database: Database
-  readonly clock: Clock
-  readonly orders: OrderStore
+interface RefundRequestsOptions extends ShopServices {
   /** @throws ShortError 400 for an address of another network, or an expired invoice */
   readAddress(text: string, order: Order, now: number): Promise<RefundAddress>
-  readonly stores: Storefronts
 }
 
 /**

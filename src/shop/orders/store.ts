@@ -1,3 +1,8 @@
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Sealer } from '../../platform/keys/secrets.ts'
+import type { StorePlatform } from '../platform.ts'
+import type { Storefronts } from '../stores/integrations.ts'
 import type { Sql, TransactionSql, Database } from '../../platform/database/database.ts'
 import {
   orderColumns,
@@ -20,6 +25,18 @@ import {
   text,
   type RecordOf
 } from '../../platform/database/rows.ts'
+
+/** What every service of the shop works with. */
+export interface ShopServices {
+  readonly clock: Clock
+  readonly database: Database
+  readonly log: Log
+  readonly orders: OrderStore
+  readonly platform: StorePlatform
+  readonly random: Random
+  readonly sealer: Sealer
+  readonly stores: Storefronts
+}
 
 interface PaidFacts {
   readonly paidAt: number
