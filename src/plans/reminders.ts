@@ -1,28 +1,16 @@
 import { everyBatch, periodic, type JobDeclaration } from '../platform/jobs/jobs.ts'
 import { Unavailable } from '../engine/operations/errors.ts'
 import { type Outbox, oneLine, shortSubject } from '../web/mail/outbox.ts'
-import type { Merchants } from '../accounts/merchants/service.ts'
-import type { Clock } from '../platform/system/clock.ts'
-import type { Database, TransactionSql } from '../platform/database/database.ts'
-import type { Log } from '../platform/telemetry/log.ts'
-import type { PlanInvoices } from './bitcoin/invoices.ts'
+import type { TransactionSql } from '../platform/database/database.ts'
 import { dueStep, GRACE, type RenewalStep } from './bitcoin/period.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
-import type { BitcoinStore, EndingSubscription } from './bitcoin/store.ts'
+import type { EndingSubscription } from './bitcoin/store.ts'
 import { planNames } from '../accounts/merchants/plans.ts'
 import type { Mail } from '../web/mail/mail.ts'
-import { payUrl } from './bitcoin/bitcoin.ts'
+import { payUrl, type BitcoinServices } from './bitcoin/bitcoin.ts'
 
-interface RemindersOptions {
-  readonly store: BitcoinStore
-  readonly invoices: PlanInvoices
+interface RemindersOptions extends BitcoinServices {
   readonly outbox: Pick<Outbox, 'queue'>
-  readonly merchants: Merchants
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Log
-  publicUrl(): string
-  payee(): string
 }
 
 /** Milliseconds between two runs. */

@@ -1,38 +1,26 @@
-import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { SeatDependencies } from './streams.ts'
 import type { ChallengeCharges, OpenChallenges } from '../../selling/minting/charges.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
-import type { Clock } from '../../platform/system/clock.ts'
 import { isConnectionFault } from '../../platform/database/database.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
 import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
-import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
-import type { Payees } from '../../lightning/providers/payees.ts'
 import { OversizedResponse } from '../../lightning/provider-calls/provider-call.ts'
-import type { KindName, Provider, SettledList } from '../../lightning/provider-calls/provider.ts'
-import { lookedUp, type Charges } from './charges.ts'
+import type { Provider, SettledList } from '../../lightning/provider-calls/provider.ts'
+import { lookedUp } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollMemory } from './poll-store.ts'
 import { accountName, ownerKey, ownerOfName, type Owner } from './registration.ts'
 import type { Polling } from '../../lightning/kinds/kind.ts'
 
-interface PollerDependencies {
-  readonly slot: ProviderSlot
-  readonly kind: KindName
-  readonly provider: Provider
+interface PollerDependencies extends SeatDependencies {
   readonly rules: PollRules
   readonly memory: PollMemory
-  readonly clock: Clock
-  readonly log: Log
-  readonly payees: Payees
-  readonly charges: Charges
   readonly ofPayments: PaymentCharges
   readonly payments: Payments
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
   readonly streams?: { want(accounts: readonly string[]): void }
-  readonly merchants: Pick<Merchants, 'byId'>
 }
 
 /** Concurrent polls of one run: on a shared host, and where each account has its own. */

@@ -10,16 +10,20 @@ import type { KindName, Provider, SettledCharge } from '../../lightning/provider
 import { lookedUp, type Charges } from './charges.ts'
 import { ownerKey, ownerOfName, type Owner } from './registration.ts'
 
-interface StreamsDependencies {
+/** What the accounts of one provider are asked with. */
+export interface SeatDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly provider: Provider
-  readonly database: Database
   readonly clock: Clock
   readonly log: Log
   readonly payees: Payees
   readonly charges: Charges
   readonly merchants: Pick<Merchants, 'byId'>
+}
+
+interface StreamsDependencies extends SeatDependencies {
+  readonly database: Database
 }
 
 interface Followed {

@@ -50,24 +50,14 @@ export interface SettledRefund {
 export const REFUND_VIEWS = ['lost', 'open', 'settled'] as const
 export type RefundViewName = (typeof REFUND_VIEWS)[number]
 
-interface RefundSettlementsDependencies {
-  readonly store: RefundStore
-  readonly sources: RefundSources
-  /** As for refunds that their provider confirms. */
-  readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
-  readonly database: Database
-  readonly clock: Clock
-  readonly log: Log
-}
-
 /**
  * Settles refunds whose outcome only the provider's records show. One conditional UPDATE under the refund lock: of a
  * late provider answer and an administrator's entry the first wins.
  */
 export class RefundSettlements {
-  readonly #dependencies: RefundSettlementsDependencies
+  readonly #dependencies: Omit<PayoutDependencies, 'payees'>
 
-  constructor(dependencies: RefundSettlementsDependencies) {
+  constructor(dependencies: Omit<PayoutDependencies, 'payees'>) {
     this.#dependencies = dependencies
   }
 

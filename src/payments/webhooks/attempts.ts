@@ -50,17 +50,21 @@ export type OnDeliveryFailed = (
   failed: { readonly merchantId: number; readonly event: string; readonly host: string; readonly reason: string }
 ) => Promise<void>
 
-interface AttemptDependencies {
+/** What deliveries are written and sent with. */
+export interface WebhookParts {
   readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore
   readonly endpoints: WebhookEndpoints
   readonly database: Database
   readonly jobs: Jobs
   readonly merchants: Merchants
-  readonly sender: WebhookSender
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
+}
+
+interface AttemptDependencies extends WebhookParts {
+  readonly sender: WebhookSender
   /** In milliseconds. */
   readonly times: { readonly backoff: readonly number[]; readonly timeout: number }
 }

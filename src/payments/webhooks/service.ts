@@ -1,22 +1,18 @@
-import { everyBatch, periodic, type JobDeclaration, type Jobs } from '../../platform/jobs/jobs.ts'
+import { everyBatch, periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { readFilterTime, iso } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { PaymentChange, Payment } from '../payments/schema.ts'
-import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
-import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import type { Sql, TransactionSql } from '../../platform/database/database.ts'
 import { rowId, type Random } from '../../platform/system/ids.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
-import { type OnDeliveryFailed, WebhookAttempts, ATTEMPT_TIMEOUT, BACKOFF } from './attempts.ts'
+import { WebhookAttempts, ATTEMPT_TIMEOUT, BACKOFF, type WebhookParts } from './attempts.ts'
 import { WebhookSender, paceOf } from './delivery.ts'
-import { endpointMissing, type WebhookEndpoints } from './endpoints.ts'
+import { endpointMissing } from './endpoints.ts'
 import {
   deliveryView,
   type DeliveryPage,
@@ -25,7 +21,7 @@ import {
   type DeliveryView,
   type TestView
 } from './schema.ts'
-import { isWebhookId, type NewDelivery, type WebhookStore } from './store.ts'
+import { isWebhookId, type NewDelivery } from './store.ts'
 import { jsonNumber } from '../../lightning/money/decimal.ts'
 import { isTest } from '../../engine/operations/operation.ts'
 
@@ -35,18 +31,9 @@ const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
   fix: 'Set one with `PUT /api/merchant/webhook-url`, or resume it with `PUT /api/merchant/webhooks/endpoints/{endpointId}`.'
 })
 
-export interface WebhooksDependencies {
-  readonly failed?: OnDeliveryFailed
-  readonly store: WebhookStore
-  readonly endpoints: WebhookEndpoints
-  readonly database: Database
-  readonly jobs: Jobs
-  readonly merchants: Merchants
+export interface WebhooksDependencies extends WebhookParts {
   readonly call: OutboundCall
-  readonly clock: Clock
   readonly random: Random
-  readonly log: Log
-  readonly metrics: Metrics
   /** Backoff and timeout; tests shorten the contract's. */
   readonly times?: { readonly backoff: readonly number[]; readonly timeout: number }
 }

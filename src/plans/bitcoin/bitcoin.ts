@@ -26,20 +26,24 @@ import type {
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
 
-interface BitcoinPlansOptions {
+/** What plans in bitcoin are sold and renewed with. */
+export interface BitcoinServices {
   readonly store: BitcoinStore
   readonly invoices: PlanInvoices
-  /** Holds a subscription without an account until an administrator approves it. */
-  readonly pending: SqlAdminStore
-  readonly database: Database
   readonly merchants: Merchants
-  readonly prices: Quotes
+  readonly database: Database
   readonly clock: Clock
-  readonly random: Random
   readonly log: Log
   publicUrl(): string
-  caps(): ListedCaps
   payee(): string
+}
+
+interface BitcoinPlansOptions extends BitcoinServices {
+  /** Holds a subscription without an account until an administrator approves it. */
+  readonly pending: SqlAdminStore
+  readonly prices: Quotes
+  readonly random: Random
+  caps(): ListedCaps
   /** Called once for each paid invoice, after the commit, in satoshis; for metrics. Must not throw. */
   readonly sold?: (amountSats: number) => void
 }
