@@ -93,9 +93,10 @@ export async function checkHealth(
   const isThere = facts.database.status !== 'unhealthy'
   // Its own check reports the outage; what could not be read is unknown.
   const read = async <T>(part: () => Promise<T>): Promise<T | null> => (isThere ? await known(part) : null)
-  const [shown, recent, work, queues, processes] = await Promise.all([
+  const [shown, recent, lastMinute, work, queues, processes] = await Promise.all([
     known(providers),
     read(() => traffic.recent(5)),
+    read(() => traffic.recent(1)),
     read(() => openWork(database.sql, clock.now())),
     read(() => jobs.queues()),
     read(() => traffic.processes())
@@ -103,7 +104,7 @@ export async function checkHealth(
   const { now } = facts
   const upstreams = dependencies.upstreams().filter(one => isLive(config, one, now))
   const checks = judge(
-    { ...facts, upstreams, providers: shown, reload, traffic: recent, work, queues, processes },
+    { ...facts, upstreams, providers: shown, reload, traffic: recent, lastMinute, work, queues, processes },
     firstSeen
   )
   return { at: iso(now), ready: serving() && isThere, checks }

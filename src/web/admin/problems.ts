@@ -63,6 +63,7 @@ export interface HealthFacts extends PlatformFacts {
   readonly reload: ReloadNote | null
   /** Of the last five minutes. */
   readonly traffic: Measured | null
+  readonly lastMinute: Measured | null
   readonly work: OpenWork | null
   readonly queues: readonly QueueView[] | null
   readonly processes: readonly TrafficProcess[] | null
@@ -112,6 +113,7 @@ export function judgePlatform(facts: PlatformFacts): Check[] {
     providers: null,
     reload: null,
     traffic: null,
+    lastMinute: null,
     work: null,
     queues: null,
     processes: null
@@ -201,11 +203,12 @@ const RULES: Readonly<Record<CheckName, (facts: HealthFacts) => CheckFinding | n
       reload.at
     )
   },
-  errors({ traffic }) {
-    if (traffic === null) return unknown()
+  errors({ lastMinute, traffic }) {
+    if (traffic === null || lastMinute === null) return unknown()
     const { requests, serverErrors } = traffic
     const says = t`Failed requests in the last 5 minutes: ${serverErrors} of ${requests}.`
-    if (requests < ERRORS_OF || serverErrors < requests * ERRORS_SOME) return good(says)
+    const isOver = lastMinute.requests > 0 && lastMinute.serverErrors < lastMinute.requests * ERRORS_SOME
+    if (isOver || requests < ERRORS_OF || serverErrors < requests * ERRORS_SOME) return good(says)
     const judged = serverErrors < requests * ERRORS_MANY ? warning : bad
     return judged(says, t('Routes shows the last errors of each route, and their lines in the log.'))
   },

@@ -238,6 +238,15 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
       { jobs: { queues: async () => [{ ...queue, every: 60_000, failed: 1, lastFailed: at - 2, lastDone: at - 1 }] } }
     ],
     ['a certificate that is valid for 20 days', secured(20 * DAY)],
+    [
+      'errors before the last minute',
+      {
+        traffic: {
+          ...traffic,
+          recent: async minutes => ({ ...nothingMeasured(), requests: 20, serverErrors: minutes === 1 ? 0 : 10 })
+        }
+      }
+    ],
     ['an upstream that the file no longer has', { upstreams: () => [{ ...trouble, origin: 'http://127.0.0.1:8' }] }],
     [
       'a merchant whose upstream failed an hour ago',
@@ -311,6 +320,7 @@ t.test('health: a warning that worsens has its own start and effect', async t =>
     providers: null,
     reload: null,
     traffic: null,
+    lastMinute: null,
     work: null,
     queues: null,
     processes: null
