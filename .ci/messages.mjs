@@ -12,6 +12,7 @@ const PRINTED = {
   copyable: [1],
   danger: [0, 1],
   figure: [0],
+  guide: [0],
   table: [0],
   ticks: [1, 4],
   searchForm: [0],

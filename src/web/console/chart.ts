@@ -81,7 +81,7 @@ const wholeLabelOf = {
 export function columnChart(chart: ColumnChart): VNode {
   const series = fewer(chart.series)
   const sums = chart.times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
-  const shown = series.length < 2 ? series : [...series, { name: 'Total', values: sums }]
+  const shown = series.length < 2 ? series : [...series, { name: t('Total'), values: sums }]
   return withTable({ ...chart, series: shown }, series.length, drawing({ ...chart, series }, Math.max(...sums, 0)))
 }
 

@@ -24,10 +24,17 @@ const KINDS: Readonly<Record<string, string>> = {
 }
 
 /** Sources of sales whose name in the API is not the reader's. */
-const SOURCES: Readonly<Record<string, string>> = {
+export const SOURCES: Readonly<Record<string, string>> = {
   proxy: t('API'),
   producer: t('producer API'),
-  storefront: t('store')
+  storefront: t('store'),
+  bundle: t('bundle'),
+  route: t('route'),
+  session: t('session'),
+  subscription: t('subscription'),
+  ping: t('ping'),
+  test: t('test'),
+  payment: t('payment')
 }
 
 /** Earnings over time: filter form, sums and chart. A single kind cannot be split. */

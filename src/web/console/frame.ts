@@ -101,8 +101,8 @@ export function framed(
         <header class="bar">
           <a class="brand" href=${link('')}>boltgate</a>
           <p class="who"><a href=${`${root}${isViewed ? 'operator' : homeOf(console)}/signed-in`}><bdi>${who}</bdi></a></p>
-          ${console === 'operator' || isViewed ? null : session('test-mode', isTestAccount ? 'Leave test mode' : 'Test mode', isTestAccount ? 'off' : 'on')}
-          ${session('sign-out', 'Sign out')}
+          ${console === 'operator' || isViewed ? null : session('test-mode', isTestAccount ? t('Leave test mode') : t('Test mode'), isTestAccount ? 'off' : 'on')}
+          ${session('sign-out', t('Sign out'))}
         </header>
         <nav class="menu" aria-label=${name}>
           <ul>${MENUS[console].filter(({ to }) => !isTestAccount || !LIVE_ONLY.has(to)).map(({ name, to }) => html`<li><a href=${link(to)} aria-current=${to === here ? 'page' : null}>${t(name)}</a></li>`)}</ul>

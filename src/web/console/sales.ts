@@ -3,6 +3,7 @@ import type { VNode } from 'preact'
 import type { SalePage, SaleView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
+import { SOURCES } from './earnings.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { csvLink, filterChoice, isFiltered, oneOf, pager, searchForm } from './lists.ts'
 import { action, badge, danger, days, field, live, table } from './parts.ts'
@@ -15,10 +16,10 @@ export const ALL_SOURCES = [...MERCHANT_SOURCES, 'route', 'session', 'subscripti
 const STATES = ['settled', 'paid', 'leased', 'spent'] as const
 
 const STATE_WORDS: Readonly<Record<SaleView['state'], string>> = {
-  settled: 'paid, not used yet',
-  paid: 'valid',
-  leased: 'in use',
-  spent: 'used'
+  settled: t('paid, not used yet'),
+  paid: t('valid'),
+  leased: t('in use'),
+  spent: t('used')
 }
 
 /** Confirmation and button that revoke a payment's credentials; returns to the same part of the list. */
@@ -71,7 +72,12 @@ export async function salesPage(
     content: html`
       ${searchForm(
         'Sales',
-        html`${filterChoice('source', 'Source', sources, filter.source)}
+        html`${filterChoice(
+          'source',
+          'Source',
+          sources.map(name => [name, SOURCES[name] ?? name] as const),
+          filter.source
+        )}
         ${filterChoice(
           'state',
           'Status',
@@ -92,7 +98,7 @@ export async function salesPage(
             {
               title: 'What',
               cell: (sale: SaleView) =>
-                html`<bdi>${sale.orderStatus === null ? sale.resource : t`Order ${sale.orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${sale.source}</span>`
+                html`<bdi>${sale.orderStatus === null ? sale.resource : t`Order ${sale.orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${t(SOURCES[sale.source] ?? sale.source)}</span>`
             },
             { title: 'When', cell: sale => timeOf(sale.soldAt) },
             { title: 'Payment hash', cell: sale => short(sale.paymentHash) },

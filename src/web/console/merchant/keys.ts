@@ -8,10 +8,10 @@ import { forRole, timeOf } from '../words.ts'
 
 /** Overlap of a replaced key in seconds. */
 const OVERLAPS = [
-  ['0', 'expires immediately'],
-  ['3600', 'expires in 1 hour'],
-  ['86400', 'expires in 1 day'],
-  ['604800', 'expires in 1 week']
+  ['0', t('expires immediately')],
+  ['3600', t('expires in 1 hour')],
+  ['86400', t('expires in 1 day')],
+  ['604800', t('expires in 1 week')]
 ] as const
 
 export const keysPage: ConsolePage = {

@@ -7,9 +7,9 @@ import { action, choice, danger, field, fieldsOf, table } from '../parts.ts'
 import { forRole, timeOf } from '../words.ts'
 
 const ROLES = [
-  ['viewer', 'viewer: reads'],
-  ['editor', 'editor: can also make changes and send refunds to any invoice'],
-  ['owner', 'owner: can also manage keys, members and the plan']
+  ['viewer', t('viewer: reads')],
+  ['editor', t('editor: can also make changes and send refunds to any invoice')],
+  ['owner', t('owner: can also manage keys, members and the plan')]
 ] as const
 
 const MEMBERS = '/api/merchant/members'
@@ -29,7 +29,7 @@ export const membersPage: ConsolePage = {
           'Members',
           [
             { title: 'Address', cell: (member: MemberView) => html`<bdi>${member.email}</bdi>` },
-            { title: 'Role', cell: member => member.role },
+            { title: 'Role', cell: member => t(member.role) },
             { title: 'Since', cell: member => timeOf(member.createdAt) },
             {
               title: 'Joined',

@@ -114,7 +114,7 @@ function amountFields(asked: PageRequest, form: 'payment' | 'link', { multiCurre
   const units = [['sats', 'Satoshis'] as const, ...names]
   const pad = html`<div class="pad" data-pad="payment-amount" hidden>${PAD.map(
     key =>
-      html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? 'Delete' : key}>${key}</button>`
+      html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? t('Delete') : key}>${key}</button>`
   )}</div>`
   return html`
     ${field({ ...of('amount'), label: form === 'link' ? 'Amount (leave empty to let the payer choose)' : 'Amount', attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}

@@ -154,13 +154,13 @@ const ENDPOINTS = '/api/merchant/webhooks/endpoints'
 const DELIVERIES = '/api/merchant/webhooks/deliveries'
 const ALL = '*'
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
-  'payment.processing': 'payment detected',
-  'payment.paid': 'payment paid',
-  'payment.underpaid': 'payment underpaid',
-  'payment.expired': 'payment expired',
-  'payment.refunded': 'payment refunded',
-  'l402.challenge.paid': 'API request paid',
-  'storefront.order.failed': 'paid order rejected by the shop'
+  'payment.processing': t('payment detected'),
+  'payment.paid': t('payment paid'),
+  'payment.underpaid': t('payment underpaid'),
+  'payment.expired': t('payment expired'),
+  'payment.refunded': t('payment refunded'),
+  'l402.challenge.paid': t('API request paid'),
+  'storefront.order.failed': t('paid order rejected by the shop')
 }
 
 /** One further endpoint: address, events, test, secret and removal. */
@@ -235,7 +235,7 @@ function eventTicks(chosen: readonly string[]): VNode {
   return ticks(
     'events',
     'Events',
-    Object.entries(EVENTS).map(([name, words]) => [name, `${name}: ${words}`] as const),
+    Object.entries(EVENTS).map(([name, words]) => [name, `${name}: ${t(words)}`] as const),
     chosen,
     'If none is selected, all events are sent, including future ones.'
   )
@@ -247,7 +247,7 @@ function endpointOf(form: PageRequest['form']): object {
 }
 
 function eventList({ events }: EndpointView): string {
-  return events.includes(ALL) ? 'everything' : events.join(', ')
+  return events.includes(ALL) ? t('everything') : events.join(', ')
 }
 
 /** Sends a test event and shows its result. */

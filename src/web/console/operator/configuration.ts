@@ -1,3 +1,4 @@
+import { t } from '../../../engine/formats/language.ts'
 import type { ConfigurationChange } from '../../../engine/config/effective.ts'
 import type { ConfigurationView } from '../../admin/live.ts'
 import { html } from '../../kit/document.ts'
@@ -18,7 +19,7 @@ export const operatorConfiguration: ConsolePage = {
       content: html`
         ${facts([
           ['File', html`<code>${file}</code>`],
-          ['In effect', `generation ${generation}`]
+          ['In effect', t`generation ${generation}`]
         ])}
         ${
           waitsForRestart.length === 0

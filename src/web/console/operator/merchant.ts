@@ -221,7 +221,7 @@ function featuresOf({ features }: MerchantDetail): string {
 }
 
 function guide(title: string, list: Parameters<typeof steps>[0]): VNode {
-  return html`<details class="danger-zone"><summary>${title}</summary>${steps(list)}</details>`
+  return html`<details class="danger-zone"><summary>${t(title)}</summary>${steps(list)}</details>`
 }
 
 /** What the merchant's own overview shows first, and how much of the plan is used. */
@@ -241,7 +241,7 @@ async function accountSection(asked: PageRequest, merchantId: number): Promise<V
   return html`
     ${problems}
     <dl class="figures-row">
-      ${figure('Requests', count(total.requests), 'Last 24 hours')}
+      ${figure('Requests', count(total.requests), t('Last 24 hours'))}
       ${figure('402 responses', count(total.asked), t`${count(total.paidRequests)} paid requests`)}
       ${figure('Errors', count(total.serverErrors), `p99 ${latency(total.p99)}`)}
     </dl>
@@ -250,7 +250,7 @@ async function accountSection(asked: PageRequest, merchantId: number): Promise<V
       ['Webhooks', html`<a href=${link('webhooks')}>Endpoints and deliveries</a>`],
       [
         'Members',
-        html`<a href=${link('members')}>${count(members.length)}</a> ${members.slice(0, 5).map(({ email, role }) => html`<bdi>${email}</bdi> (${role}) `)}`
+        html`<a href=${link('members')}>${count(members.length)}</a> ${members.slice(0, 5).map(({ email, role }) => html`<bdi>${email}</bdi> (${t(role)}) `)}`
       ]
     ])}
     ${usageSection(used)}

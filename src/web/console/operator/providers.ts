@@ -60,29 +60,29 @@ function hosts({ hosts: all }: ProviderState) {
 type Check = AdminHealth['checks'][number]
 
 const CHECKS: Readonly<Record<Check['name'], readonly [title: string, page: string]>> = {
-  database: ['Database', 'health'],
-  state: ['Counters and idempotency', 'health'],
-  upstreams: ['Upstreams', 'routes'],
-  providers: ['Payment providers', 'providers'],
-  reload: ['Configuration', 'configuration'],
-  errors: ['Errors', 'routes'],
-  refunds: ['Refunds', 'refunds'],
-  sessions: ['Sessions', 'sessions'],
-  orders: ['Orders', 'orders'],
-  subscriptions: ['Subscriptions', 'subscriptions'],
-  webhooks: ['Webhooks', 'merchants'],
-  jobs: ['Background jobs', 'jobs'],
-  certificate: ['TLS certificate', 'health'],
-  disk: ['Disk', 'health'],
-  files: ['Open files', 'health'],
-  clock: ['Clock', 'health'],
-  processes: ['Processes', 'health']
+  database: [t('Database'), 'health'],
+  state: [t('Counters and idempotency'), 'health'],
+  upstreams: [t('Upstreams'), 'routes'],
+  providers: [t('Payment providers'), 'providers'],
+  reload: [t('Configuration'), 'configuration'],
+  errors: [t('Errors'), 'routes'],
+  refunds: [t('Refunds'), 'refunds'],
+  sessions: [t('Sessions'), 'sessions'],
+  orders: [t('Orders'), 'orders'],
+  subscriptions: [t('Subscriptions'), 'subscriptions'],
+  webhooks: [t('Webhooks'), 'merchants'],
+  jobs: [t('Background jobs'), 'jobs'],
+  certificate: [t('TLS certificate'), 'health'],
+  disk: [t('Disk'), 'health'],
+  files: [t('Open files'), 'health'],
+  clock: [t('Clock'), 'health'],
+  processes: [t('Processes'), 'health']
 }
 
 const STATES: Readonly<Record<Check['state'], readonly [words: string, tone: Tone]>> = {
-  good: ['good', 'good'],
-  warning: ['warning', 'wait'],
-  bad: ['failing', 'bad']
+  good: [t('good'), 'good'],
+  warning: [t('warning'), 'wait'],
+  bad: [t('failing'), 'bad']
 }
 
 /** Everything that is wrong: since when, the effect on sales, and the fix. Kept current by the script. */
@@ -99,7 +99,7 @@ export function problemsSection({ checks, ready }: AdminHealth, link: PageReques
             ${problems.map(check => {
               const [title, page] = CHECKS[check.name]
               const [words, tone] = STATES[check.state]
-              return html`<li>${badge(words, tone)} <a href=${link(page)}>${title}</a>: <bdi>${check.says}</bdi> Since ${timeOf(check.since)}. <span class="soft">Effect: ${check.effect}</span> <strong>${check.wayOut}</strong></li>`
+              return html`<li>${badge(words, tone)} <a href=${link(page)}>${t(title)}</a>: <bdi>${check.says}</bdi> Since ${timeOf(check.since)}. <span class="soft">Effect: ${check.effect}</span> <strong>${check.wayOut}</strong></li>`
             })}
           </ul></section>`
   )
@@ -120,7 +120,7 @@ export const operatorHealth: ConsolePage = {
         ${problems}
         <dl class="facts">${health.checks.map(({ name, says, state }) => {
           const [words, tone] = STATES[state]
-          return html`<div><dt>${CHECKS[name][0]}</dt><dd>${badge(words, tone)} <bdi>${says}</bdi></dd></div>`
+          return html`<div><dt>${t(CHECKS[name][0])}</dt><dd>${badge(words, tone)} <bdi>${says}</bdi></dd></div>`
         })}</dl>
         <p class="soft">Seen by the process that served this page, ${timeOf(health.at)}. See also <a href=${link('jobs')}>Jobs</a>, <a href=${link('providers')}>Providers</a>.</p>`
     }

@@ -15,10 +15,10 @@ const VIEWS = [
 ] as const
 
 const STATES: Readonly<Record<LiveRoute['upstream']['state'], readonly [words: string, tone: Tone]>> = {
-  good: ['answers', 'good'],
-  failing: ['failing intermittently', 'wait'],
-  down: ['not responding', 'bad'],
-  idle: ['no recent requests', 'quiet']
+  good: [t('answers'), 'good'],
+  failing: [t('failing intermittently'), 'wait'],
+  down: [t('not responding'), 'bad'],
+  idle: [t('no recent requests'), 'quiet']
 }
 
 /** Routes per page; each has a diagram. */
@@ -155,14 +155,14 @@ export async function trafficSection({ api }: PageRequest, now: TrafficView): Pr
               ...chart,
               title: 'Requests by hour',
               series: [
-                line('All', one => one.requests),
-                line('402 responses', one => one.asked),
-                line('Paid requests', one => one.paidRequests),
-                line('Payments', one => one.sales)
+                line(t('All'), one => one.requests),
+                line(t('402 responses'), one => one.asked),
+                line(t('Paid requests'), one => one.paidRequests),
+                line(t('Payments'), one => one.sales)
               ]
             })}
             <h3>Earnings by hour</h3>
-            ${lineChart({ ...chart, title: 'Satoshis earned by hour', format: sats, series: [line('Satoshis', one => one.sats)] })}
+            ${lineChart({ ...chart, title: 'Satoshis earned by hour', format: sats, series: [line(t('Satoshis'), one => one.sats)] })}
             <h3>Errors by hour</h3>
             ${lineChart({
               ...chart,
@@ -170,8 +170,8 @@ export async function trafficSection({ api }: PageRequest, now: TrafficView): Pr
               series: [
                 line('5xx', one => one.serverErrors),
                 line('4xx', one => one.clientErrors),
-                line('Upstream failures', one => one.upstreamFailures),
-                line('Aborted', one => one.unfinished)
+                line(t('Upstream failures'), one => one.upstreamFailures),
+                line(t('Aborted'), one => one.unfinished)
               ]
             })}
             <h3>Latency by hour</h3>
