@@ -1,4 +1,3 @@
-import { t } from '../formats/language.ts'
 import { routeCallPrices, isFree, priceWords } from './price.ts'
 import { addressesOf } from '../sections/upstream.ts'
 import type { GatewayConfig, RouteConfig, FreeCallsConfig } from '../config/schema.ts'
@@ -18,7 +17,7 @@ export function routeUpstreamWords({ upstream }: RouteConfig): string {
 }
 
 export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {
-  return route.at.file === config.file ? t`line ${route.at.line}` : `use: ${route.at.file}`
+  return route.at.file === config.file ? `line ${route.at.line}` : `use: ${route.at.file}`
 }
 
 /** `The first 20 calls of an address in 1d are free`. */

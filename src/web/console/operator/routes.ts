@@ -60,7 +60,10 @@ function drawn(route: LiveRoute, nth: number): VNode {
           html`${route.methods.join(', ') || t('any method')} <code>${route.host ?? ''}${route.paths.join(', ')}</code>`
         ],
         ['Price', price ?? 'free'],
-        ['Chain', html`<code>${chain.name}</code>, ${route.from}`],
+        [
+          'Chain',
+          html`<code>${chain.name}</code>, ${route.from.replace(/^line (\d+)$/, (_, line: string) => t`line ${line}`)}`
+        ],
         ['Last 5 minutes', now.requests === 0 ? t('no requests') : goneThrough(now)],
         ['Last 24 hours', day.requests === 0 ? t('no requests') : goneThrough(day)]
       ])}
