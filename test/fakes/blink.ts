@@ -252,7 +252,7 @@ export async function startFakeBlink(options: { clock?: Clock; port?: number } =
     return { errors: [], status: payment.status === 'paid' ? 'SUCCESS' : 'PENDING', transaction: sent(payment) }
   }
 
-  const server = await startNodeServer(handle, { ...options, labelOf: ({ text }) => operationOf(text) })
+  const server = await startNodeServer(handle, { ...options, nameOf: ({ text }) => operationOf(text) })
   const fake: FakeBlink = Object.assign(server, {
     wallet,
     endpoints: [],

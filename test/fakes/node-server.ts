@@ -22,6 +22,7 @@ export type NodeFault =
   | 'empty after'
   | 'huge'
   | 'redirect'
+  | 'cut after'
 
 /** One request as it came. */
 export interface NodeRequest {
@@ -65,6 +66,16 @@ function spoil(response: ServerResponse, fault: NodeFault, server: string): void
   }
 }
 
+/** Breaks off in the middle of the answer. */
+function cut(response: ServerResponse, body: object | string): void {
+  const text = JSON.stringify(body)
+  response
+    .writeHead(200, { 'content-type': 'application/json', 'content-length': text.length + 100 })
+    .write(text.slice(0, -5), () => {
+      response.destroy()
+    })
+}
+
 /** A server that fakes of nodes are made of: it keeps what came and lets requests go wrong. */
 export interface NodeServer<Fault extends string = NodeFault> {
   /** `http://127.0.0.1:port`, or https. */
@@ -72,7 +83,7 @@ export interface NodeServer<Fault extends string = NodeFault> {
   readonly requests: NodeRequest[]
   /** Called when a request is left unanswered: a test moves its clock here. */
   onHang: () => void
-  /** The next request whose `METHOD /path` fits goes wrong. */
+  /** The next request whose name fits, `METHOD /path` by default, goes wrong. */
   fail(fault: Fault, on?: RegExp): void
   close(): Promise<void>
 }
@@ -83,14 +94,14 @@ export async function startNodeServer<Own extends string = never>(
   {
     port = 0,
     tls = null,
-    labelOf,
+    nameOf = ({ method, url }) => `${method} ${url.pathname}`,
     upgrade,
     faults: own
   }: {
     readonly port?: number
     readonly tls?: { readonly cert: string; readonly key: string } | null
-    /** Tells requests apart that all go to one path; it follows `METHOD /path`. */
-    readonly labelOf?: (request: NodeRequest) => string
+    /** What tells requests apart for `fail`. */
+    readonly nameOf?: (request: NodeRequest) => string
     /** Takes requests for a WebSocket; without it they are answered as others are. */
     readonly upgrade?: (request: IncomingMessage, socket: Socket, head: Buffer) => void
     /** Faults of this server: what it answers, without an act unless the name ends in `after`. */
@@ -128,11 +139,12 @@ export async function startNodeServer<Own extends string = never>(
       over: over.signal
     }
     made.requests.push(seen)
-    const name = `${seen.method} ${url.pathname}${labelOf === undefined ? '' : ` ${labelOf(seen)}`}`
+    const name = nameOf(seen)
     const at = faults.findIndex(({ on }) => on.test(name))
     const fault = at === -1 ? null : (faults.splice(at, 1)[0]?.fault ?? null)
     if (fault !== null && !fault.endsWith('after')) return answer(response, fault)
     const reply = await handle(seen)
+    if (fault === 'cut after' && typeof reply === 'object') return cut(response, reply.body)
     if (fault !== null || reply === 'nothing') answer(response, fault ?? 'hang')
     else send(response, reply)
   }

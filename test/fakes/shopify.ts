@@ -1,45 +1,31 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { execute, GraphQLError, parse, validate, type DocumentNode } from 'graphql'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
+import { startNodeServer, type NodeFault, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
 import { fulfilmentNotice, orderNotice, topicName, type FakeNotice } from './shopify-notices.ts'
 import { rootOf, type FakeSubscription } from './shopify-resolvers.ts'
 import { adminSchema, MOST_POINTS, pointsOf, type AdminVersion } from './shopify-schema.ts'
 import { FakeShop, type FakeFulfilment, type FakeOrder } from './shopify-shop.ts'
 
-/**
- * What goes wrong with a call. Those that end with `after` have acted when the answer is lost or spoiled, the others
- * have not; `hang` never answers, `cut` breaks off in the middle of the answer.
- */
-export type ShopifyFault =
-  | 'hang'
-  | 'hang after'
-  | 'lost before'
-  | 'lost after'
-  | 'html'
-  | 'html as 200'
-  | 'html as 200 after'
+const STATUSES = [401, 402, 403, 404, 422, 429] as const
+type Status = (typeof STATUSES)[number]
+type OwnFault =
   | 'server error'
   | 'server error after'
-  | 'cut after'
   | 'empty'
+  | 'redirect'
   | 'null'
   | 'no data'
-  | 'redirect'
   | 'huge'
   | 'throttled'
   | 'internal error'
   | 'internal error after'
   | 'access denied'
   | 'shop inactive'
-  | 401
-  | 402
-  | 403
-  | 404
-  | 422
-  | 429
+
+/** What goes wrong with a call; those that end with `after` have acted before it does. */
+export type ShopifyFault = NodeFault | OwnFault | Status
 
 /** How the fake is made. */
 export interface FakeShopifyOptions {
@@ -55,13 +41,12 @@ export interface ShopifySeen {
   readonly path: string
   readonly operation: string
   readonly variables: Readonly<Record<string, unknown>>
-  readonly headers: IncomingMessage['headers']
+  readonly headers: IncomingHttpHeaders
 }
 
 interface Reply {
   readonly status: number
-  readonly body: unknown
-  readonly headers?: Readonly<Record<string, string>>
+  readonly body: object
 }
 interface Delivery {
   readonly uri: string
@@ -73,7 +58,6 @@ interface GraphRequest {
   readonly variables: Readonly<Record<string, unknown>>
 }
 
-const HTML = '<!DOCTYPE html><html><head><title>Something went wrong</title></head><body>Try again</body></html>'
 const GRAPH_PATH = /^\/admin\/api\/([^/]+)\/graphql\.json$/
 const TOKEN_PATH = '/admin/oauth/access_token'
 /** Seconds that a token lasts. */
@@ -89,7 +73,6 @@ export class FakeShopify {
   clientSecret: string
   /** A token that lasts, of an app of the old kind. */
   readonly legacyToken = 'shpat_fake_legacy_token'
-  readonly seen: ShopifySeen[] = []
   readonly subscriptions: FakeSubscription[] = []
   takesPlainWebhooks = true
   /** What the merchant has allowed the app. */
@@ -111,11 +94,10 @@ export class FakeShopify {
   /** Changes what is answered, by operation. */
   rewrite: ((operation: string, body: unknown) => unknown) | null = null
   readonly #clock: Clock
-  readonly #server: Server
+  #server: NodeServer<NodeFault | OwnFault | `${Status}`> | null = null
   readonly #tokens = new Map<string, number>()
   readonly #documents = new Map<string, { readonly document: DocumentNode; readonly errors: readonly GraphQLError[] }>()
   #filledAt: number
-  #faults: Array<{ readonly fault: ShopifyFault; readonly on: RegExp }> = []
   #deliveries: Delivery[] = []
 
   constructor(options: FakeShopifyOptions = {}) {
@@ -124,17 +106,50 @@ export class FakeShopify {
     this.clientId = options.clientId ?? 'shopify-test-client'
     this.clientSecret = options.clientSecret ?? 'shpss_test_client_secret'
     this.#filledAt = this.#clock.monotonic()
-    this.#server = createServer((request, response) => {
-      void this.#serve(request, response)
-    })
   }
 
   async listen(port: number): Promise<this> {
-    this.#server.listen(port, '127.0.0.1')
-    await once(this.#server, 'listening')
-    // A server that listens on TCP has an address object.
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    const failed = { status: 500, body: { errors: 'Internal Server Error' } }
+    const refused = (code: string, message: string) => (response: ServerResponse) => {
+      const body = { errors: [{ message, extensions: { code } }], extensions: { cost: this.#cost(20, 0) } }
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    }
+    const internal = refused('INTERNAL_SERVER_ERROR', 'Internal error. Looks like something went wrong on our end.')
+    this.#server = await startNodeServer(request => this.#answer(request), {
+      port,
+      nameOf: request => operationOf(request),
+      faults: {
+        'server error': failed,
+        'server error after': failed,
+        empty: { status: 200, body: '' },
+        redirect: { status: 301, body: '', headers: { location: '/elsewhere' } },
+        null: { status: 200, body: 'null', headers: { 'content-type': 'application/json' } },
+        'no data': { status: 200, body: {} },
+        huge: { status: 200, body: `{"data":"${'x'.repeat(5 * 1024 * 1024)}"}` },
+        throttled: refused('THROTTLED', 'Throttled'),
+        'internal error': internal,
+        'internal error after': internal,
+        'access denied': refused(
+          'ACCESS_DENIED',
+          'Access denied for orderCreate field. Required access: `write_orders` access scope.'
+        ),
+        'shop inactive': refused('SHOP_INACTIVE', 'The shop is not active.'),
+        ...statusFaults()
+      }
+    })
+    this.#server.onHang = () => {
+      this.onHang()
+    }
+    this.url = this.#server.url
     return this
+  }
+
+  get seen(): readonly ShopifySeen[] {
+    return (this.#server?.requests ?? []).map(request => {
+      const { 'x-shopify-access-token': _, ...headers } = request.headers
+      const { variables } = requestOf(request)
+      return { path: request.url.pathname, operation: operationOf(request), variables, headers }
+    })
   }
 
   /**
@@ -142,13 +157,7 @@ export class FakeShopify {
    * order.
    */
   fail(fault: ShopifyFault, on = /./): void {
-    this.#faults.push({ fault, on })
-  }
-
-  /** Every fault that waits is forgotten. */
-  heal(): void {
-    this.#faults = []
-    this.away.clear()
+    this.#server?.fail(typeof fault === 'number' ? `${fault}` : fault, on)
   }
 
   /** Tokens that were given are no longer taken. */
@@ -227,12 +236,7 @@ export class FakeShopify {
   }
 
   async close(): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise<void>(resolve => {
-      this.#server.close(() => {
-        resolve()
-      })
-    })
+    await this.#server?.close()
   }
 
   #announce(notice: FakeNotice): void {
@@ -257,86 +261,14 @@ export class FakeShopify {
     }
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    request.on('error', () => {})
-    response.on('error', () => {})
-    const pieces: Buffer[] = []
-    for await (const piece of request) pieces.push(piece as Buffer)
-    const raw = Buffer.concat(pieces).toString('utf8')
-    const path = new URL(request.url ?? '/', 'http://fake').pathname
-    const asked = path === TOKEN_PATH ? null : readRequest(raw)
-    const operation = asked === null ? 'Token' : (/^\s*(?:query|mutation)\s+(\w+)/.exec(asked.query)?.[1] ?? '')
-    const { 'x-shopify-access-token': _, ...headers } = request.headers
-    this.seen.push({ path, operation, variables: asked?.variables ?? {}, headers })
-    const at = this.#faults.findIndex(({ on }) => on.test(operation))
-    const fault =
-      at >= 0 ? (this.#faults.splice(at, 1)[0]?.fault ?? null) : this.away.has(operation) ? 'server error' : null
-    if (fault !== null && !String(fault).endsWith('after')) return this.#spoil(fault, '', request, response)
+  async #answer(request: NodeRequest): Promise<NodeReply> {
+    const operation = operationOf(request)
+    if (this.away.has(operation)) return { status: 500, body: { errors: 'Internal Server Error' } }
     if (operation === 'CreateOrder') await this.beforeOrder()
-    const {
-      status,
-      body,
-      headers: more = {}
-    } = asked === null ? this.#token(raw) : await this.#graph(path, asked, request)
-    const text = JSON.stringify(this.rewrite?.(operation, body) ?? body)
-    if (fault !== null) return this.#spoil(fault, text, request, response)
-    response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...more }).end(text)
-  }
-
-  #spoil(fault: ShopifyFault, text: string, request: IncomingMessage, response: ServerResponse): void {
-    const json = (status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): void => {
-      response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
-    }
-    const graph = (code: string, message: string): void => {
-      json(200, { errors: [{ message, extensions: { code } }], extensions: { cost: this.#cost(20, 0) } })
-    }
-    switch (fault) {
-      case 'hang':
-      case 'hang after':
-        return this.onHang()
-      case 'lost before':
-      case 'lost after':
-        return void request.socket.destroy()
-      case 'html':
-        return void response.writeHead(502, { 'content-type': 'text/html' }).end(HTML)
-      case 'html as 200':
-      case 'html as 200 after':
-        return void response.writeHead(200, { 'content-type': 'text/html' }).end(HTML)
-      case 'server error':
-      case 'server error after':
-        return json(500, { errors: 'Internal Server Error' })
-      case 'cut after':
-        response
-          .writeHead(200, { 'content-type': 'application/json', 'content-length': text.length + 100 })
-          .write(text.slice(0, -5), () => {
-            request.socket.destroy()
-          })
-        return
-      case 'empty':
-        return void response.writeHead(200).end()
-      case 'null':
-        return json(200, null)
-      case 'no data':
-        return json(200, {})
-      case 'redirect':
-        return void response.writeHead(301, { location: `${this.url}/elsewhere` }).end()
-      case 'huge':
-        return void response.writeHead(200).end(`{"data":"${'x'.repeat(5 * 1024 * 1024)}"}`)
-      case 'throttled':
-        return graph('THROTTLED', 'Throttled')
-      case 'internal error':
-      case 'internal error after':
-        return graph('INTERNAL_SERVER_ERROR', 'Internal error. Looks like something went wrong on our end.')
-      case 'access denied':
-        return graph(
-          'ACCESS_DENIED',
-          'Access denied for orderCreate field. Required access: `write_orders` access scope.'
-        )
-      case 'shop inactive':
-        return graph('SHOP_INACTIVE', 'The shop is not active.')
-      default:
-        return json(fault, { errors: `status ${fault}` }, fault === 429 ? { 'retry-after': '2.0' } : {})
-    }
+    const reply = operation === 'Token' ? this.#token(request.text) : await this.#graph(request)
+    // `rewrite` may make anything of it.
+    const body = (this.rewrite?.(operation, reply.body) ?? reply.body) as object
+    return { ...reply, body }
   }
 
   #token(raw: string): Reply {
@@ -355,8 +287,9 @@ export class FakeShopify {
     return { status: 200, body: { access_token: token, scope: [...this.scopes].join(','), expires_in: TOKEN_SECONDS } }
   }
 
-  async #graph(path: string, { query, variables }: GraphRequest, request: IncomingMessage): Promise<Reply> {
-    const version = GRAPH_PATH.exec(path)?.[1] ?? ''
+  async #graph(request: NodeRequest): Promise<Reply> {
+    const { query, variables } = requestOf(request)
+    const version = GRAPH_PATH.exec(request.url.pathname)?.[1] ?? ''
     if (request.method !== 'POST' || !VERSIONS.includes(version)) return { status: 404, body: { errors: 'Not Found' } }
     const token = String(request.headers['x-shopify-access-token'] ?? '')
     const isGood = token === this.legacyToken || (this.#tokens.get(token) ?? 0) > this.#clock.now()
@@ -463,10 +396,23 @@ export async function startFakeShopify(options: FakeShopifyOptions = {}): Promis
   return await new FakeShopify(options).listen(options.port ?? 0)
 }
 
-function readRequest(raw: string): GraphRequest {
-  const { query = '', variables = {} } = JSON.parse(raw) as {
-    query?: string
-    variables?: Readonly<Record<string, unknown>>
-  } /* the client under test wrote it */
+function statusFaults() {
+  return Object.fromEntries(
+    STATUSES.map(status => [
+      status,
+      { status, body: { errors: `status ${status}` }, headers: status === 429 ? { 'retry-after': '2.0' } : {} }
+    ])
+    // Their keys are the statuses.
+  ) as unknown as Record<`${Status}`, Extract<NodeReply, { readonly status: number }>>
+}
+
+function operationOf(request: NodeRequest): string {
+  if (request.url.pathname === TOKEN_PATH) return 'Token'
+  return /^\s*(?:query|mutation)\s+(\w+)/.exec(requestOf(request).query)?.[1] ?? ''
+}
+
+function requestOf({ body }: NodeRequest): GraphRequest {
+  // The client under test wrote it, or a form for a token.
+  const { query = '', variables = {} } = (body ?? {}) as Partial<GraphRequest>
   return { query, variables }
 }

@@ -1,12 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Stripe } from 'stripe'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
-
-/** What goes wrong with a request. `lost` has acted when the connection breaks. */
-export type Fault = 'lost' | 'server error' | 'rate limit' | 'html'
+import { startNodeServer, type NodeFault, type NodeRequest, type NodeServer } from './node-server.ts'
 
 /** One request as it came; `form` by its flat names, such as `line_items[0][price]`. */
 export interface SeenRequest {
@@ -52,9 +47,10 @@ interface Answered {
 
 class Refusal extends Error {
   readonly answer: Answered
-  constructor(status: number, type: string, code: string, message: string, param?: string) {
+  constructor(status: number, code: string, message: string, param?: string) {
     super(message)
-    this.answer = { status, body: { error: { type, code, message, ...(param === undefined ? {} : { param }) } } }
+    const error = { type: 'invalid_request_error', code, message, ...(param === undefined ? {} : { param }) }
+    this.answer = { status, body: { error } }
   }
 }
 
@@ -73,7 +69,6 @@ export class FakeStripe {
   readonly key = 'sk_test_the_secret_key_of_the_account'
   readonly webhookSecret = 'whsec_the_secret_of_the_endpoint'
   readonly price = 'price_individual'
-  readonly requests: SeenRequest[] = []
   /** By id; `price` is one of $49 each month. */
   readonly prices = new Map<string, HeldPrice>([
     [
@@ -92,34 +87,52 @@ export class FakeStripe {
   /** Waited for after an answer was made up and before it is sent. */
   beforeAnswer: (path: string) => Promise<void> = async () => {}
   readonly #clock: Clock
-  readonly #server: Server
+  #server: NodeServer | null = null
   readonly #replays = new Map<string, Answered>()
-  #faults: Array<{ readonly fault: Fault; readonly on: RegExp }> = []
 
   constructor(clock: Clock = systemClock) {
     this.#clock = clock
-    this.#server = createServer((request, response) => {
-      void this.#serve(request, response)
-    })
   }
 
   async listen(port = 0): Promise<this> {
-    this.#server.listen(port, '127.0.0.1')
-    await once(this.#server, 'listening')
-    // A server that listens on TCP has an address object.
-    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    this.#server = await startNodeServer(
+      async request => {
+        const answer = this.#answer(request)
+        await this.beforeAnswer(request.url.pathname)
+        return { ...answer, headers: { 'request-id': 'req_fake' } }
+      },
+      {
+        port,
+        faults: {
+          'rate limit': new Refusal(429, 'rate_limit', 'Request rate limit exceeded.').answer,
+          'server error': {
+            status: 500,
+            body: { error: { type: 'api_error', message: 'An unknown error occurred.' } }
+          }
+        }
+      }
+    )
+    this.url = this.#server.url
     return this
   }
 
+  get requests(): readonly SeenRequest[] {
+    return (this.#server?.requests ?? []).map(({ method, url, text, headers }) => ({
+      method,
+      path: url.pathname,
+      form: new Map(new URLSearchParams(text)),
+      // A header that comes once.
+      idempotencyKey: headers['idempotency-key'] as string | undefined
+    }))
+  }
+
   async close(): Promise<void> {
-    this.#server.closeAllConnections()
-    this.#server.close()
-    await once(this.#server, 'close')
+    await this.#server?.close()
   }
 
   /** The next request whose `METHOD /path` fits goes wrong; several are used up in order. */
-  fail(fault: Fault, on = /./, times = 1): void {
-    for (let time = 0; time < times; time++) this.#faults.push({ fault, on })
+  fail(fault: NodeFault, on = /./, times = 1): void {
+    for (let time = 0; time < times; time++) this.#server?.fail(fault, on)
   }
 
   /** The buyer enters a card that works: makes the customer, unless the session names one, and the subscription. */
@@ -201,51 +214,13 @@ export class FakeStripe {
     return { 'content-type': 'application/json', 'stripe-signature': signature }
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { method = '', url: target = '' } = request
-    const { pathname: path } = new URL(target, 'http://fake')
-    const text = await readBody(request)
-    const form = new Map(new URLSearchParams(text))
-    const idempotencyKey = request.headers['idempotency-key'] as string | undefined /* a header that comes once */
-    this.requests.push({ method, path, form, idempotencyKey })
-    const at = this.#faults.findIndex(({ on }) => on.test(`${method} ${path}`))
-    const fault = at < 0 ? null : (this.#faults.splice(at, 1)[0]?.fault ?? null)
-    if (fault === 'html')
-      return void response.writeHead(502, { 'content-type': 'text/html' }).end('<html><body>Bad gateway</body></html>')
-    if (fault === 'rate limit')
-      return send(response, {
-        status: 429,
-        body: { error: { type: 'invalid_request_error', code: 'rate_limit', message: 'Request rate limit exceeded.' } }
-      })
-    if (fault === 'server error')
-      return send(response, {
-        status: 500,
-        body: { error: { type: 'api_error', message: 'An unknown error occurred.' } }
-      })
-    const answer = this.#answer(method, path, request.headers.authorization, form, text, idempotencyKey)
-    if (fault === 'lost') return void request.socket.destroy()
-    await this.beforeAnswer(path)
-    send(response, answer)
-  }
-
-  #answer(
-    method: string,
-    path: string,
-    authorization: string | undefined,
-    form: ReadonlyMap<string, string>,
-    text: string,
-    idempotencyKey: string | undefined
-  ): Answered {
+  #answer({ method, url: { pathname: path }, headers, text }: NodeRequest): Answered {
+    const { authorization, 'idempotency-key': idempotencyKey } = headers
     try {
       if (authorization !== `Bearer ${this.key}`)
-        throw new Refusal(
-          401,
-          'invalid_request_error',
-          'api_key_invalid',
-          `Invalid API Key provided: ${authorization?.slice(-4) ?? 'none'}`
-        )
+        throw new Refusal(401, 'api_key_invalid', `Invalid API Key provided: ${authorization?.slice(-4) ?? 'none'}`)
       const replayed = idempotencyKey === undefined ? undefined : this.#replays.get(`${idempotencyKey} ${path} ${text}`)
-      const answer = replayed ?? this.#act(method, path, form)
+      const answer = replayed ?? this.#act(method, path, new Map(new URLSearchParams(text)))
       if (idempotencyKey !== undefined) this.#replays.set(`${idempotencyKey} ${path} ${text}`, answer)
       return answer
     } catch (error) {
@@ -261,66 +236,34 @@ export class FakeStripe {
     if (method === 'GET' && priceId !== undefined) return this.#price(priceId)
     const allowed = method === 'POST' ? PARAMETERS[path] : undefined
     if (allowed === undefined)
-      throw new Refusal(
-        404,
-        'invalid_request_error',
-        'resource_missing',
-        `Unrecognized request URL (${method}: ${path}).`
-      )
+      throw new Refusal(404, 'resource_missing', `Unrecognized request URL (${method}: ${path}).`)
     for (const name of form.keys())
-      if (!allowed.test(name))
-        throw new Refusal(
-          400,
-          'invalid_request_error',
-          'parameter_unknown',
-          `Received unknown parameter: ${name}`,
-          name
-        )
+      if (!allowed.test(name)) throw new Refusal(400, 'parameter_unknown', `Received unknown parameter: ${name}`, name)
     const customer = form.get('customer')
     if (customer !== undefined && !this.customers.has(customer))
-      throw new Refusal(400, 'invalid_request_error', 'resource_missing', `No such customer: '${customer}'`, 'customer')
+      throw new Refusal(400, 'resource_missing', `No such customer: '${customer}'`, 'customer')
     return path === '/v1/checkout/sessions' ? this.#session(form) : this.#portal(form)
   }
 
   #session(form: ReadonlyMap<string, string>): Answered {
     if (form.get('mode') !== 'subscription' || form.get('line_items[0][quantity]') !== '1')
-      throw new Refusal(
-        400,
-        'invalid_request_error',
-        'parameter_missing',
-        'Missing required param: line_items.',
-        'line_items'
-      )
+      throw new Refusal(400, 'parameter_missing', 'Missing required param: line_items.', 'line_items')
     const price = this.prices.get(form.get('line_items[0][price]') ?? '')
-    if (price === undefined)
-      throw new Refusal(400, 'invalid_request_error', 'resource_missing', 'No such price', 'line_items[0][price]')
+    if (price === undefined) throw new Refusal(400, 'resource_missing', 'No such price', 'line_items[0][price]')
     if (!price.active)
-      throw new Refusal(
-        400,
-        'invalid_request_error',
-        'price_inactive',
-        'The price specified is inactive.',
-        'line_items[0][price]'
-      )
+      throw new Refusal(400, 'price_inactive', 'The price specified is inactive.', 'line_items[0][price]')
     if (!URL.canParse(form.get('success_url') ?? ''))
-      throw new Refusal(400, 'invalid_request_error', 'url_invalid', 'Not a valid URL', 'success_url')
+      throw new Refusal(400, 'url_invalid', 'Not a valid URL', 'success_url')
     if (form.has('customer') && form.has('customer_email'))
       throw new Refusal(
         400,
-        'invalid_request_error',
         'parameter_invalid',
         'You may only specify one of these parameters: customer, customer_email.',
         'customer'
       )
     const email = form.get('customer_email')
     if (email !== undefined && !/^[^@\s.][^@\s]*@[^@\s]+\.[a-z]{2,}$/i.test(email))
-      throw new Refusal(
-        400,
-        'invalid_request_error',
-        'email_invalid',
-        `Invalid email address: ${email}`,
-        'customer_email'
-      )
+      throw new Refusal(400, 'email_invalid', `Invalid email address: ${email}`, 'customer_email')
     const id = `cs_test_${randomBytes(24).toString('hex')}`
     this.sessions.set(id, { id, form, subscription: null })
     return {
@@ -338,8 +281,7 @@ export class FakeStripe {
 
   #price(id: string): Answered {
     const held = this.prices.get(id)
-    if (held === undefined)
-      throw new Refusal(404, 'invalid_request_error', 'resource_missing', `No such price: '${id}'`, 'price')
+    if (held === undefined) throw new Refusal(404, 'resource_missing', `No such price: '${id}'`, 'price')
     return {
       status: 200,
       body: {
@@ -354,13 +296,7 @@ export class FakeStripe {
 
   #portal(form: ReadonlyMap<string, string>): Answered {
     if (!form.has('customer'))
-      throw new Refusal(
-        400,
-        'invalid_request_error',
-        'parameter_missing',
-        'Missing required param: customer.',
-        'customer'
-      )
+      throw new Refusal(400, 'parameter_missing', 'Missing required param: customer.', 'customer')
     return {
       status: 200,
       body: {
@@ -377,8 +313,7 @@ export class FakeStripe {
    */
   #subscription(id: string): Answered {
     const held = this.subscriptions.get(id)
-    if (held === undefined)
-      throw new Refusal(404, 'invalid_request_error', 'resource_missing', `No such subscription: '${id}'`, 'id')
+    if (held === undefined) throw new Refusal(404, 'resource_missing', `No such subscription: '${id}'`, 'id')
     const { created, customer, status, price, currentPeriodEnd, metadata } = held
     const known = this.customers.get(customer)
     return {
@@ -412,14 +347,4 @@ export class FakeStripe {
 /** Starts the fake. */
 export async function startFakeStripe(clock: Clock = systemClock): Promise<FakeStripe> {
   return await new FakeStripe(clock).listen()
-}
-
-async function readBody(request: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
-  return Buffer.concat(pieces).toString('utf8')
-}
-
-function send(response: ServerResponse, { status, body }: Answered): void {
-  response.writeHead(status, { 'content-type': 'application/json', 'request-id': 'req_fake' }).end(JSON.stringify(body))
 }

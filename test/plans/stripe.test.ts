@@ -102,7 +102,7 @@ t.test('a customer that is there no more becomes a new one, so that the account 
 
 t.test('a call whose answer is lost is repeated with the same key, and makes one session', async t => {
   const before = { requests: fake.requests.length, sessions: fake.sessions.size }
-  fake.fail('lost', /checkout/)
+  fake.fail('lost after', /checkout/)
   const { sessionId } = await stripe.createCheckout({ ...request, idempotencyKey: 'key-3' })
   t.ok(fake.sessions.has(sessionId))
   t.same(
@@ -163,7 +163,7 @@ t.test('errors: temporary ones are "unavailable", permanent ones are refusals, a
     t.notMatch(`${error.message} ${String(error.cause)}`, /sk_|secret_key|another_key|Invalid API Key/)
     return error.fault
   }
-  for (const kind of ['server error', 'html', 'lost', 'rate limit'] as const) {
+  for (const kind of ['server error', 'html', 'lost after', 'rate limit'] as const) {
     fake.fail(kind, /subscriptions/, kind === 'rate limit' ? 1 : 2)
     t.equal(await fault(stripe.subscription('sub_1')), 'away', kind)
   }
