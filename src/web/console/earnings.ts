@@ -78,7 +78,7 @@ export async function earningsSection(
         sums.sales === 0
           ? html`<p class="empty">No sales in this period.</p>`
           : columnChart({
-              title: t`Satoshis earned by ${by}`,
+              title: t`Satoshis earned by ${t(by)}`,
               step: by,
               times,
               series: seriesOf(sums, times),

@@ -42,7 +42,7 @@ export async function readersWorth(
   languages: string
 ): Promise<string | null> {
   const currency = readerCurrency(languages)
-  if (currency === null) return null
+  if (currency === null || satoshis === 0) return null
   const given = Promise.withResolvers<string | null>()
   const patience = clock.after(PATIENCE, () => {
     given.resolve(null)

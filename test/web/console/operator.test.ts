@@ -217,7 +217,8 @@ await eachDatabase(
 )
 
 t.test('operator: limits of one account replace those of its plan, and an empty field brings them back', async t => {
-  const { gateway, visit, get } = await openConsole(t, {}, 'operator')
+  const { gateway, visit } = await openConsole(t, {}, 'operator')
+  const get = async (path: string) => (await gateway.merchantSend('GET', path)).json()
   const page = `/operator/merchants/${gateway.merchant.id}`
   const usage = async () => await get('/api/merchant/usage')
   const save = async (limits: object) => {

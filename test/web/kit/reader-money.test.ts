@@ -1,6 +1,7 @@
 import t from 'tap'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { knownDecimal } from '../../../src/lightning/money/decimal.ts'
-import { readerCurrency, worthText } from '../../../src/web/kit/reader-money.ts'
+import { readerCurrency, readersWorth, worthText } from '../../../src/web/kit/reader-money.ts'
 
 t.test('a reader counts in the money of the first language', async t => {
   for (const [languages, currency] of [
@@ -20,6 +21,11 @@ t.test('a reader counts in the money of the first language', async t => {
     ['aaa-bbbbbbbbb', null]
   ] as const)
     t.equal(readerCurrency(languages), currency, languages)
+})
+
+t.test('nothing has no value beside it', async t => {
+  const prices = { quote: () => Promise.reject(new Error('no rate is asked for')) }
+  t.equal(await readersWorth({ clock: new ManualClock(), prices }, 0, 'en'), null)
 })
 
 t.test('the value of satoshis is exact to the nearest hundredth', async t => {

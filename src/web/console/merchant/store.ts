@@ -239,7 +239,7 @@ function settings(asked: PageRequest, store: Store): VNode {
           'Options',
           [
             ['domesticOnly', t`ships within ${store.shopCountry ?? t('its country')} only`],
-            ['listInRegistry', 'is named in /llms.txt, where programs look for shops']
+            ['listInRegistry', t('is named in /llms.txt, where programs look for shops')]
           ],
           isTyped ? form.getAll('is') : is,
           'Set free shipping and tax locations with PUT /api/merchant/storefront.'

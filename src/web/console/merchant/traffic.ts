@@ -60,10 +60,10 @@ export function apiTrafficSection(
         total.requests === 0
           ? html`<p class="empty">No requests in this period. New requests appear within a minute.</p>`
           : html`
-            <h3>Requests by ${name}</h3>
+            <h3>Requests by ${t(name)}</h3>
             ${lineChart({
               ...chart,
-              title: t`Requests by ${name}`,
+              title: t`Requests by ${t(name)}`,
               series: [
                 line(t('All'), one => one.requests),
                 line(t('402 responses'), one => one.asked),
@@ -72,10 +72,10 @@ export function apiTrafficSection(
                 line('4xx', one => one.clientErrors)
               ]
             })}
-            <h3>Latency by ${name}</h3>
+            <h3>Latency by ${t(name)}</h3>
             ${lineChart({
               ...chart,
-              title: t`Latency by ${name}`,
+              title: t`Latency by ${t(name)}`,
               format: latency,
               series: [line('p50, ms', one => one.p50, null), line('p99, ms', one => one.p99, null)]
             })}`

@@ -68,7 +68,7 @@ export const webhooksPage: ConsolePage = {
                 title: 'Test',
                 cell: one =>
                   may(asked, 'editor')
-                    ? action('Send test event', { do: 'test', id: one.endpointId }, { what: `to ${one.url}` })
+                    ? action('Send test event', { do: 'test', id: one.endpointId }, { what: t`to ${one.url}` })
                     : '–'
               }
             ],
