@@ -1,14 +1,13 @@
-import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
 import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
 import type { PublishedApi } from '../../payments/proxies/open.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import examples from './examples.json' with { type: 'json' }
-import { aboutOf } from './manifests.ts'
+import { aboutOf, type PublishedConfig } from './manifests.ts'
 import { titleOf } from '../../engine/sections/suite.ts'
 
 interface WrittenFacts {
-  readonly config: Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages'>
+  readonly config: Omit<PublishedConfig, 'lightning' | 'mode'>
   readonly publicUrl: string
   /** See `servedOperations`. */
   readonly operations: readonly AnyOperation[]

@@ -1,27 +1,22 @@
 import { priceWords } from '../../engine/checks/price.ts'
-import type { PricedRoute } from '../../engine/openapi/paid.ts'
+import { titleOf } from '../../engine/sections/suite.ts'
+import { aboutOf, type SaleFacts } from './manifests.ts'
 
 export interface ListedStore {
   readonly slug: string
   readonly description: string | null
 }
 
-interface LlmsFacts {
-  readonly serviceName: string
-  readonly description: string
-  readonly publicUrl: string
-  readonly pricedRoutes: readonly PricedRoute[]
+interface LlmsFacts extends SaleFacts {
   readonly stores: readonly ListedStore[]
   serves(path: string): boolean
   /** Whether invoices are paid at `/sandbox/pay`. */
   readonly isSandbox: boolean
-  /** Whether 402 responses offer x402 too. */
-  readonly sellsByX402: boolean
 }
 
 /** `/llms.txt`: how an agent finds and pays for what is sold here, as plain text. */
-export function llmsText(facts: LlmsFacts): string {
-  const { serviceName, description, publicUrl, pricedRoutes, stores, serves, isSandbox, sellsByX402 } = facts
+export function llmsText({ config, publicUrl, pricedRoutes, stores, serves, isSandbox }: LlmsFacts): string {
+  const sellsByX402 = config.payment.schemes.includes('x402')
   const routes = pricedRoutes.flatMap(({ path, methods, price, description: about, examples }) => [
     `- ${path} (${methods.length === 0 ? 'any method' : methods.join(', ').toUpperCase()}): ${price === null ? 'price varies' : priceWords(price)}. ${oneLine(about)}`,
     ...examples.map(
@@ -37,9 +32,9 @@ export function llmsText(facts: LlmsFacts): string {
     list
       .flatMap(([path, text, after = '']) => (serves(path) ? [`- [${text}](${publicUrl}${path})${after}\n`] : []))
       .join('')
-  return `# ${serviceName}
+  return `# ${titleOf(config)}
 
-> ${description}
+> ${aboutOf(config)}
 
 Address: ${publicUrl}
 

@@ -1,15 +1,20 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { titleOf } from '../../engine/sections/suite.ts'
 import { priceWords } from '../../engine/checks/price.ts'
 import type { PricedRoute } from '../../engine/openapi/paid.ts'
 import { schemaOf } from '../../engine/openapi/schemas.ts'
 import type { PriceList } from '../../selling/challenges/schema.ts'
 
-interface ManifestFacts {
-  readonly serviceName: string
-  readonly description: string
+/** What of the configuration is published. */
+export type PublishedConfig = Pick<
+  GatewayConfig,
+  'payment' | 'routes' | 'chains' | 'discovery' | 'pages' | 'lightning' | 'mode'
+>
+
+export interface SaleFacts {
+  readonly config: PublishedConfig
   readonly publicUrl: string
-  readonly categories: readonly string[]
-  readonly prices: PriceList
+  /** Of the configuration and of merchants' APIs. */
   readonly pricedRoutes: readonly PricedRoute[]
 }
 
@@ -17,15 +22,14 @@ interface ManifestFacts {
  * `/.well-known/l402.json`: offers in the form of L402 clients (`service`, `l402`, `endpoints` with
  * `pricing.base_price_sats`). A dynamic price has no `base_price_sats`: clients must not budget with a guess.
  */
-export function l402Manifest(facts: ManifestFacts): string {
-  const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts
+export function l402Manifest({ config, publicUrl, pricedRoutes }: SaleFacts, prices: PriceList): string {
   return JSON.stringify({
     service: {
-      name: serviceName,
-      description,
+      name: titleOf(config),
+      description: aboutOf(config),
       base_url: publicUrl,
       documentation_url: `${publicUrl}/llms.txt`,
-      categories
+      categories: config.discovery.categories
     },
     l402: {
       // Only where something costs it: clients budget with it.
@@ -81,21 +85,16 @@ export function soldServices(publicUrl: string, pricedRoutes: readonly PricedRou
 }
 
 /** `/.well-known/l402-services`, which directories read. A price that varies has no `base_cost_sats`. */
-export function l402Services(
-  name: string,
-  description: string,
-  publicUrl: string,
-  pricedRoutes: readonly PricedRoute[]
-): string {
+export function l402Services({ config, publicUrl, pricedRoutes }: SaleFacts): string {
   return JSON.stringify({
     version: '1',
-    name,
-    description,
-    services: soldServices(publicUrl, pricedRoutes).map(({ endpoint, method, sats, body, ...about }) => ({
+    name: titleOf(config),
+    description: aboutOf(config),
+    services: soldServices(publicUrl, pricedRoutes).map(({ endpoint, method, description, sats, body }) => ({
       endpoint,
       method,
       content_type: 'application/json',
-      description: about.description,
+      description,
       pricing: sats === null ? {} : { base_cost_sats: sats },
       ...(body === undefined ? {} : { request_schema: schemaOf(body) })
     }))

@@ -1,6 +1,5 @@
 import type { PublishedApi } from '../../payments/proxies/open.ts'
 import type { PriceList } from '../../selling/challenges/schema.ts'
-import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { WebhookFacts } from '../../engine/openapi/openapi.ts'
 import { openApiPath, pricedRoutes, servedOperations, type PricedRoute } from '../../engine/openapi/paid.ts'
 import { acceptsGzip, prefersJson } from '../../engine/message/accept.ts'
@@ -11,7 +10,7 @@ import { llmsText, type ListedStore } from './llms.ts'
 import { gzipSync } from 'node:zlib'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { aboutOf, l402Manifest, l402Services } from './manifests.ts'
+import { l402Manifest, l402Services, type PublishedConfig, type SaleFacts } from './manifests.ts'
 import { titleOf } from '../../engine/sections/suite.ts'
 
 /** Lazy document, rebuilt when `version` changes. Compressed for clients that accept gzip. */
@@ -29,7 +28,7 @@ class PublishedDocument {
     const version = this.#version()
     let made = this.#made
     if (made === null || made.version !== version) made = this.#made = { version, plain: this.#make(), gzip: null }
-    const headers = ['Cache-Control', 'public, max-age=60', 'Vary', 'Accept-Encoding']
+    const headers = [...FOR_A_MINUTE, 'Vary', 'Accept-Encoding']
     if (!acceptsGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: made.plain, headers }
     return {
       status: 200,
@@ -42,7 +41,7 @@ class PublishedDocument {
 export interface DiscoveryFacts {
   publicUrl(): string
   /** Current configuration; a new object after each reload. */
-  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages' | 'lightning' | 'mode'>
+  config(): PublishedConfig
   /** Response of `/api/l402/pricing`. */
   prices(): PriceList
   /** Every mounted operation; called on the first read of a document. */
@@ -51,6 +50,10 @@ export interface DiscoveryFacts {
   stores(): Promise<readonly ListedStore[]>
   apis(): Promise<readonly PricedRoute[]>
   api(proxyId: string): Promise<PublishedApi | null>
+}
+
+interface DocumentOperation extends Pick<AnyOperation, 'id' | 'path' | 'summary' | 'description' | 'responses'> {
+  write(sale: SaleFacts): string | Promise<string>
 }
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -76,21 +79,17 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     operations: served(),
     webhooks: facts.webhooks()
   })
-  const offers = async (config: Parameters<typeof pricedRoutes>[0]): Promise<readonly PricedRoute[]> => [
-    ...pricedRoutes(config),
-    ...(await facts.apis())
-  ]
-  const manifest = async (): Promise<string> => {
+  const sold = async (): Promise<SaleFacts> => {
     const config = facts.config()
-    return l402Manifest({
-      serviceName: titleOf(config),
-      description: aboutOf(config),
-      publicUrl: facts.publicUrl(),
-      categories: config.discovery.categories,
-      prices: facts.prices(),
-      pricedRoutes: await offers(config)
-    })
+    return { config, publicUrl: facts.publicUrl(), pricedRoutes: [...pricedRoutes(config), ...(await facts.apis())] }
   }
+  /** A text about what is sold, made for each request: merchants' APIs change at any time. */
+  const document = ({ write, ...operation }: DocumentOperation): AnyOperation =>
+    defineOperation({
+      ...common,
+      ...operation,
+      handle: async () => ({ status: 200, body: await write(await sold()), headers: FOR_A_MINUTE })
+    })
   /** Every operation in a line, by tag, with the address of the tag's document. */
   const index = (): string => {
     const base = facts.publicUrl()
@@ -145,7 +144,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         if (prefersJson(ctx.headers.all('accept').join(',')))
           return {
             status: 200,
-            body: await manifest(),
+            body: l402Manifest(await sold(), facts.prices()),
             mediaType: JSON_TYPE,
             headers: ['Vary', 'Accept']
           }
@@ -154,7 +153,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         const { body, headers } = homePage({
           seller: titleOf(config),
           colour,
-          routes: await offers(config),
+          routes: (await sold()).pricedRoutes,
           stores: await facts.stores(),
           hasStorePages: config.routes.some(({ match }) => match.path.some(path => path.startsWith('/storefront/'))),
           signIn: !config.routes.some(({ match }) => match.path.includes('/sign-in'))
@@ -203,59 +202,40 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         if (part !== null) return part.reply(ctx)
         const api = params.part.endsWith('.json') ? await facts.api(params.part.slice(0, -5)) : null
         if (api === null) throw notFound()
-        return { status: 200, body: apiText(api, written()), headers: ['Cache-Control', 'public, max-age=60'] }
+        return { status: 200, body: apiText(api, written()), headers: FOR_A_MINUTE }
       }
     }),
-    defineOperation({
-      ...common,
+    document({
       id: 'getLlmsText',
       path: '/llms.txt',
       summary: 'Instructions for agents, in plain text',
       description: 'Paid routes, how to pay, stores, and further documents.',
       responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
-      async handle() {
-        const config = facts.config()
+      async write(sale) {
         const paths = new Set(served().map(({ path }) => path.replaceAll(/:[A-Za-z]+/g, 'x')))
-        const text = llmsText({
-          serviceName: titleOf(config),
-          description: aboutOf(config),
-          publicUrl: facts.publicUrl(),
-          pricedRoutes: await offers(config),
+        return llmsText({
+          ...sale,
           stores: await facts.stores(),
           serves: path => paths.has(path.replace(INDEX, 'x')),
-          isSandbox: paths.has('/sandbox/pay') && config.mode === 'development',
-          sellsByX402: config.payment.schemes.includes('x402')
+          isSandbox: paths.has('/sandbox/pay') && sale.config.mode === 'development'
         })
-        return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
       }
     }),
-    defineOperation({
-      ...common,
+    document({
       id: 'getL402Manifest',
       path: '/.well-known/l402.json',
       summary: 'The paid routes, for L402 clients',
       description: 'The service, its default price, and each paid route with its price.',
       responses: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
-      async handle() {
-        return { status: 200, body: await manifest(), headers: ['Cache-Control', 'public, max-age=60'] }
-      }
+      write: sale => l402Manifest(sale, facts.prices())
     }),
-    defineOperation({
-      ...common,
+    document({
       id: 'getL402Services',
       path: '/.well-known/l402-services',
       summary: 'The paid routes, for directories',
       description: 'Each paid URL with its price in satoshis, and the request body if examples show one.',
       responses: { 200: { description: 'The services.', mediaType: JSON_TYPE } },
-      async handle() {
-        const config = facts.config()
-        const body = l402Services(titleOf(config), aboutOf(config), facts.publicUrl(), await offers(config))
-        return {
-          status: 200,
-          body,
-          headers: ['Cache-Control', 'public, max-age=60']
-        }
-      }
+      write: l402Services
     }),
     ...PROOFS.map(([id, file]) =>
       defineOperation({
@@ -272,7 +252,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         handle() {
           const text = facts.config().discovery.verify[file]
           if (text === undefined) throw notFound()
-          return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
+          return { status: 200, body: text, headers: FOR_A_MINUTE }
         }
       })
     ),
@@ -313,6 +293,7 @@ function partOf(tag: string): string {
   return `${tag.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}.json`
 }
 
+const FOR_A_MINUTE = Object.freeze(['Cache-Control', 'public, max-age=60'])
 const FOR_A_DAY = Object.freeze(['Cache-Control', 'public, max-age=86400'])
 const ROBOTS = [
   'User-agent: *',
