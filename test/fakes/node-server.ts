@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { jsonOrUndefined } from '../../src/engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../src/platform/system/json.ts'
 
 /** What goes wrong with one request; those with `after` have acted before it does. */
 export type NodeFault =

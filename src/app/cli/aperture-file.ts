@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import { parse } from 'yaml'
 import { formatUnit } from '../../engine/config/units.ts'
 import { KEY_VARIABLE } from './init-file.ts'
@@ -342,8 +343,7 @@ function milliseconds(duration: string): number {
   return sum || 1000
 }
 
-const sectionOf = (value: unknown): Section | null =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null
+const sectionOf = (value: unknown): Section | null => (isObject(value) ? { ...value } : null)
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 

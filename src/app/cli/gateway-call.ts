@@ -1,6 +1,6 @@
 import { request, type Dispatcher } from 'undici'
 import { NOT_REACHED, OTHER_RESPONSE } from './output.ts'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
 export interface WholeResponse {

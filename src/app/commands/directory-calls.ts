@@ -1,6 +1,6 @@
 import type { TSchema, StaticDecode } from 'typebox'
 import type { Dispatcher } from 'undici'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { readResponse } from '../../engine/formats/response-schema.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import { CodedError } from '../../platform/system/errors.ts'

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 import { GATEWAY_FLAGS, type Help } from '../cli/help.ts'
 import { callAdmin } from '../cli/admin-call.ts'

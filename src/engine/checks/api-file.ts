@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse, YAMLError } from 'yaml'
@@ -126,8 +127,4 @@ function basePath(servers: unknown): string {
   const first: unknown = Array.isArray(servers) ? servers[0] : null
   const url = isObject(first) && typeof first['url'] === 'string' ? first['url'] : '/'
   return URL.canParse(url, 'http://x') ? new URL(url, 'http://x').pathname.replace(/\/$/, '') : ''
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

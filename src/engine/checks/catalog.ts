@@ -1,3 +1,4 @@
+import { isObject, jsonOrUndefined } from '../../platform/system/json.ts'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { didYouMean, nearest, quote, type Findings, type Path } from '../config/diagnose.ts'
@@ -34,12 +35,12 @@ export function catalogPrices(
   text: string,
   { provider, models }: Pick<CatalogConfig, 'provider' | 'models'>
 ): Map<string, PartPrices> | null {
-  const list = jsonOf(text)
-  if (!isEntry(list)) return null
+  const list = jsonOrUndefined(text)
+  if (!isObject(list)) return null
   const prices = new Map<string, PartPrices>()
   for (const [key, entry] of Object.entries(list)) {
     // Explains the fields, with prices of 0.
-    if (key === 'sample_spec' || !isEntry(entry)) continue
+    if (key === 'sample_spec' || !isObject(entry)) continue
     if (provider !== undefined && entry['litellm_provider'] !== provider) continue
     const name = provider !== undefined && key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key
     if (name === '' || (models !== undefined && !models.includes(name))) continue
@@ -107,7 +108,7 @@ export function readCatalog(
 
 /** A fee by the size of what is read; that of Claude, which alone reports its searches, has one size. */
 function searchPrice(key: string, { search_context_cost_per_query: sizes }: Entry): Pick<PartPrices, 'search'> {
-  const fee = key.includes('claude') && isEntry(sizes) ? amountOf(sizes['search_context_size_medium']) : undefined
+  const fee = key.includes('claude') && isObject(sizes) ? amountOf(sizes['search_context_size_medium']) : undefined
   return fee === undefined ? {} : { search: fee }
 }
 
@@ -143,17 +144,4 @@ function tierOf(entry: Entry, suffix: string, fees: Pick<PartPrices, 'search'>):
 function amountOf(value: unknown): UnitAmount | undefined {
   if (typeof value !== 'number' || !(value >= 0 && value <= 1)) return undefined
   return value === 0 ? 0 : `USD ${value}`
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
-}
-
-function isEntry(value: unknown): value is Entry {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import type { UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { MeterConfig } from '../checks/meter.ts'
 import { stringify } from 'yaml'
@@ -213,10 +214,6 @@ function fits(schema: Keywords, value: unknown): boolean {
     schema.type === 'object' &&
     Object.keys(value).every(name => schemaOf(schema, name) !== undefined)
   )
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isTableByClient(value: Readonly<Record<string, unknown>>): boolean {

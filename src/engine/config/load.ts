@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import { dirname, resolve } from 'node:path'
 import { runChecks } from '../checks/checks.ts'
 import type { ReadEntry } from '../checks/chains.ts'
@@ -177,7 +178,7 @@ function addFallbacks(
   origin: Origin,
   env: Environment
 ): { origin: Origin; problems: readonly Problem[] } {
-  if (!isMapping(value)) return { origin, problems: [] }
+  if (!isObject(value)) return { origin, problems: [] }
   for (const name of Object.keys(value)) if (name.startsWith('x-')) Reflect.deleteProperty(value, name)
   const expressions = new Map<string, string>()
   const problems: Problem[] = []
@@ -188,7 +189,7 @@ function addFallbacks(
     const path = name === '' ? [section] : [section, name]
     const parent = name === '' ? value : sectionOf(value, section)
     const key = path.at(-1) ?? ''
-    if (!isMapping(parent) || Object.hasOwn(parent, key)) continue
+    if (!isObject(parent) || Object.hasOwn(parent, key)) continue
     const found = interpolate(text, bracketed)
     if ('problem' in found)
       problems.push({
@@ -205,7 +206,7 @@ function addFallbacks(
   if (value['mode'] !== 'production') {
     // Production needs one provider; where nothing costs money, merchants find both slots filled.
     const lightning = sectionOf(value, 'lightning')
-    if (isMapping(lightning) && !Object.hasOwn(lightning, 'alternate')) lightning['alternate'] = { kind: 'sandbox' }
+    if (isObject(lightning) && !Object.hasOwn(lightning, 'alternate')) lightning['alternate'] = { kind: 'sandbox' }
   }
   return {
     origin: {
@@ -219,10 +220,6 @@ function addFallbacks(
 function sectionOf(value: Mapping, name: string): unknown {
   if (!Object.hasOwn(value, name)) value[name] = {}
   return value[name]
-}
-
-function isMapping(value: unknown): value is Mapping {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**

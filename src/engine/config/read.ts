@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
 import {
@@ -91,7 +92,7 @@ function pointerSteps(pointer: string, value: unknown): Path {
 function hasType(type: string, value: unknown): boolean {
   switch (type) {
     case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value)
+      return isObject(value)
     case 'array':
       return Array.isArray(value)
     case 'integer':

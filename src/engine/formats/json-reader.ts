@@ -152,16 +152,6 @@ export function tooDeep(text: string, depth = MAX_DEPTH): boolean {
   return false
 }
 
-/** Undefined for what is not JSON. Depth is unlimited; invalid UTF-8 reads as U+FFFD. */
-export function jsonOrUndefined(json: string | Uint8Array): unknown {
-  try {
-    return JSON.parse(typeof json === 'string' ? json : Buffer.from(json).toString('utf8'))
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
-}
-
 export function textAt(text: string, { start, end }: Span): string | null {
   return text[start] === '"' ? nameAt(text, start, end, text.slice(start, end).includes('\\')) : null
 }

@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import type { TSchema } from 'typebox'
 import type { Json } from './errors.ts'
 
@@ -5,10 +6,6 @@ import type { Json } from './errors.ts'
 export const WEB_ADDRESS: Json = Object.freeze({ format: 'uri', pattern: '^https?://' })
 
 const NAME = /^[A-Z][A-Za-z0-9]+$/
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /**
  * Writes schemas into an OpenAPI document. One with a `title` in PascalCase is a resource: it is written to

@@ -2,10 +2,11 @@
  * x402 v2, scheme `exact` on `lnbtc` (x402-foundation/x402, scheme_exact_lnbtc.md): the binding of an invoice to its
  * request, the requirements of a 402 and the checks of a settlement.
  */
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from './bolt11.ts'
 import { isHex32, preimageMatches, sha256 } from './hmac.ts'
 import { canonicalize, type JcsValue } from '../payment-scheme/jcs.ts'
+import { asObject, type JsonFields } from '../payment-scheme/payment-credential.ts'
 
 /** Genesis blocks, as in BIP 122. The specification names the first two only; tests and the sandbox need the others. */
 const NETWORKS: Readonly<Record<InvoiceNetwork, string>> = Object.freeze({
@@ -127,12 +128,10 @@ export function x402Header(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString('base64')
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
 /** A readable credential; untrusted until `settlementFault` finds nothing. */
 export interface ExactCredential {
-  readonly accepted: Fields
-  readonly extra: Fields
+  readonly accepted: JsonFields
+  readonly extra: JsonFields
   /** The invoice that the client says it paid; empty for none. */
   readonly invoice: string
   readonly preimage: unknown
@@ -152,13 +151,13 @@ export function readExactCredential(value: string): ExactCredential | string {
 
 /** Reads PaymentPayload; a string is the `errorReason` of a refusal. */
 export function exactCredential(value: unknown): ExactCredential | string {
-  const parsed = fieldsOf(value)
-  const accepted = fieldsOf(parsed?.['accepted'])
+  const parsed = asObject(value)
+  const accepted = asObject(parsed?.['accepted'])
   if (parsed === null || accepted === null) return 'invalid_payload'
   if (parsed['x402Version'] !== 2) return 'invalid_x402_version'
-  const extra = fieldsOf(accepted['extra']) ?? {}
+  const extra = asObject(accepted['extra']) ?? {}
   const invoice = typeof extra['invoice'] === 'string' ? extra['invoice'] : ''
-  const payload = fieldsOf(parsed['payload']) ?? {}
+  const payload = asObject(parsed['payload']) ?? {}
   const isOlder = extra['paymentMethod'] === LIGHTNING && payload['invoice'] === invoice
   return {
     accepted,
@@ -167,11 +166,6 @@ export function exactCredential(value: unknown): ExactCredential | string {
     preimage: payload['preimage'],
     isUnproven: isOlder && payload['preimage'] === undefined
   }
-}
-
-function fieldsOf(value: unknown): Fields | null {
-  // An object's members are unknown until they are checked.
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : null
 }
 
 const PREFIX = 'invalid_exact_lnbtc_'
@@ -225,7 +219,7 @@ function isRequestHash(value: unknown): value is string {
 const SERVER = /^[a-z][a-z0-9+.-]*:(?!\/\/[^/?]*@)[!-"$-~]+$/i
 
 function isOfProfile(profile: unknown, value: unknown): boolean {
-  const params = fieldsOf(value)
+  const params = asObject(value)
   if (params === null) return false
   const names = Object.keys(params).sort().join()
   if (profile === 'http:1')

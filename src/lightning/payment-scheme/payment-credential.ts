@@ -10,7 +10,7 @@ import { isHex32 } from '../codecs/hmac.ts'
 import { parseTimestamp, formatTimestamp } from '../codecs/timestamp.ts'
 import { isUtf8 } from 'node:buffer'
 import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined, isObject } from '../../platform/system/json.ts'
 
 export const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
 const PARAMETER =
@@ -250,8 +250,7 @@ export function decodeJsonObject(base64url: string): JsonFields | null {
 
 /** Null for arrays and other non-objects. */
 export function asObject(value: unknown): JsonFields | null {
-  // JSON objects have string keys; each member is checked where it is read.
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonFields) : null
+  return isObject(value) ? value : null
 }
 
 export function member(object: JsonFields, name: string): JsonFields | null {

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { StaticDecode, TSchema } from 'typebox'
-import { jsonOrUndefined, tooDeep } from '../../engine/formats/json-reader.ts'
+import { tooDeep } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { readResponse } from '../../engine/formats/response-schema.ts'
 import { equalBytes, type Secret } from '../../platform/keys/secrets.ts'
 import { ProviderNotificationError } from './errors.ts'

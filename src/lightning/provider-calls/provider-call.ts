@@ -1,5 +1,5 @@
 import { Pool } from 'undici'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { plainConnector } from '../../engine/upstream/connector.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'

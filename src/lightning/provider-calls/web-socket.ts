@@ -5,7 +5,7 @@ import { Client, ping, WebSocket } from 'undici'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Connector } from '../../engine/upstream/connector.ts'
 import { unusableResponse } from './errors.ts'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 
 export interface WebSocketAddress {
   /** `https://host:port`, or http without TLS; always with the port. */

@@ -1,3 +1,4 @@
+import { isObject } from '../../platform/system/json.ts'
 import { createPublicKey, hash, verify, type KeyObject } from 'node:crypto'
 import type { Context } from '../../engine/message/context.ts'
 import { checkTargetUrl, AddressRefused } from '../../engine/upstream/guard.ts'
@@ -108,8 +109,4 @@ function keysOf(body: Uint8Array, now: number): Keys {
     keys.set(hash('sha256', JSON.stringify(members), 'base64url'), createPublicKey({ key: members, format: 'jwk' }))
   }
   return keys
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

@@ -1,6 +1,6 @@
 /** Finds members in streamed JSON texts of any size, in bounded memory and with correct nesting. */
 
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { find, itemOf, type Node, type WantedMembers } from './wanted-members.ts'
 
 /** A scalar, or whether an object or list is empty. Undefined if missing. */

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { equalText, type Secret } from '../../platform/keys/secrets.ts'
 import { isConnectionFault, type Database } from '../../platform/database/database.ts'

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { Type } from 'typebox'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { orNull, part, readResponse } from '../../engine/formats/response-schema.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'

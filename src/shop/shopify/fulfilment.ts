@@ -4,7 +4,7 @@ import { fitting, mapped, nullable, parseResponse } from '../../engine/formats/r
 import { equalBytes } from '../../platform/keys/secrets.ts'
 import { type Fulfilment, StorePlatformError, type StoreAccess } from '../platform.ts'
 import type { Tracking } from '../schema.ts'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { IsoTime, NumericId, requireShopify } from './responses.ts'
 
 const ORDER_GID = 'gid://shopify/Order/'

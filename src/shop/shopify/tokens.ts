@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { createHash } from 'node:crypto'
 import { Type } from 'typebox'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { nullable, SafeInteger } from '../../engine/formats/response-schema.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'

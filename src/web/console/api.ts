@@ -1,6 +1,6 @@
 import { t } from '../../engine/formats/language.ts'
 import { createHash } from 'node:crypto'
-import { jsonOrUndefined } from '../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../platform/system/json.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { WholeReply } from '../../engine/message/reply.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'

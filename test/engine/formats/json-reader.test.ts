@@ -1,14 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import {
-  jsonOrUndefined,
-  MAX_MEMBERS,
-  outlineAt,
-  outlineOf,
-  readJson,
-  type Outline
-} from '../../../src/engine/formats/json-reader.ts'
+import { MAX_MEMBERS, outlineAt, outlineOf, readJson, type Outline } from '../../../src/engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../../src/platform/system/json.ts'
 import { JsonError } from '../../../src/engine/formats/json-scan.ts'
 import { JsonText } from '../../../src/selling/prices/json-text.ts'
 import { readMessages } from '../../../src/selling/rpc/message.ts'

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { Type, type StaticDecode } from 'typebox'
-import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../../platform/system/json.ts'
 import { orNull, part, Text } from '../../../engine/formats/response-schema.ts'
 import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
 import { noBudget, type CallBudget, type CallPriority } from '../../provider-calls/budgets.ts'

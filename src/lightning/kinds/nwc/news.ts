@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../../platform/system/clock.ts'
 import { JsonRecord } from '../../provider-calls/errors.ts'
-import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../../platform/system/json.ts'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { readNwcTransaction } from './responses.ts'
 import type { NwcWallet } from './calls.ts'

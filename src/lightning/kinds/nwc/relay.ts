@@ -1,7 +1,7 @@
 import type { Timer } from '../../../platform/system/clock.ts'
 import { NothingSent } from '../../provider-calls/errors.ts'
 import { KeyUnusable } from '../../provider-calls/keyed-calls.ts'
-import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../../platform/system/json.ts'
 import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls/web-socket.ts'
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
 import { EventGate, firstOf, NewsListeners, type NewsListener } from './news.ts'

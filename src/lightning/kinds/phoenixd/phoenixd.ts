@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { jsonOrUndefined } from '../../../engine/formats/json-reader.ts'
+import { jsonOrUndefined } from '../../../platform/system/json.ts'
 import { orNull, readResponse } from '../../../engine/formats/response-schema.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
