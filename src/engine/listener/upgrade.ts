@@ -295,8 +295,8 @@ function badGateway(message: string, cause?: unknown): LongError {
 
 /** A server may switch to nothing else (RFC 9110 7.8). */
 function isAskedFor(protocol: string, asked: string): boolean {
-  const members = asked.split(',').map(member => trimmed(member).toLowerCase())
-  return protocol.split(',').every(each => members.includes(trimmed(each).toLowerCase()))
+  const members = new Set(asked.split(',').map(member => trimmed(member).toLowerCase()))
+  return protocol.split(',').every(each => members.has(trimmed(each).toLowerCase()))
 }
 
 type Found = (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void

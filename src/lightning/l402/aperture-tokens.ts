@@ -80,15 +80,15 @@ export function apertureRefusal(
   const valuesOf = (name: string): string[] => pairs.flatMap(pair => (pair?.[0] === name ? [pair[1]] : []))
   const refused = (message: string) => ({ caveat: 'services' as const, message, expires: 0 })
 
-  let allowed: readonly string[] | null = null
+  let allowed: ReadonlySet<string> | null = null
   for (const value of valuesOf('services')) {
-    const names = value.split(',').map(text => text.replace(/:\d{1,3}$/, ''))
+    const names: ReadonlySet<string> = new Set(value.split(',').map(text => text.replace(/:\d{1,3}$/, '')))
     const before = allowed
-    if (before !== null && names.some(name => !before.includes(name)))
+    if (before !== null && [...names].some(name => !before.has(name)))
       return refused('Repeated caveat services is not equal to or narrower than the one before')
     allowed = names
   }
-  const name = [service, service + path].find(each => allowed?.includes(each) === true)
+  const name = [service, service + path].find(each => allowed?.has(each) === true)
   if (name === undefined) return refused('Token not valid for this service')
 
   let until = Infinity
