@@ -42,7 +42,7 @@ export function timesOf(step: ChartStep, { from, to }: { readonly from: string; 
   return times
 }
 
-/** Makes lines of points; `without` stands for missing ones. */
+/** Makes lines of points; `without` replaces missing ones. */
 export function chartLines<P extends { readonly at: string }>(points: readonly P[], times: readonly number[]) {
   const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
   return (name: string, of: (point: P) => number | null, without: number | null = 0) => ({
