@@ -1,7 +1,7 @@
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
+import { newInvoice, type InvoiceLie } from '../support/invoices.ts'
 
 /** An error as lnd gives it: a gRPC code and a message. */
 export class LndError extends Error {
@@ -59,7 +59,6 @@ export interface HeldTransaction {
 /** What comes of a payment: paid, a failure, or nothing yet. */
 export type PaymentOutcome = 'SUCCEEDED' | 'IN_FLIGHT' | `FAILURE_REASON_${string}`
 
-const nodeKey = Buffer.alloc(32, 7)
 const DEFAULT_EXPIRY = 86_400
 const LONGEST_EXPIRY = 31_536_000
 const LONGEST_MEMO = 639
@@ -71,7 +70,7 @@ export class LndWallet {
   readonly payments = new Map<string, HeldPayment>()
   readonly transactions: HeldTransaction[] = []
   /** The next invoice is another one than was asked for. */
-  lie: 'amount' | 'hash' | 'network' | null = null
+  lie: InvoiceLie | null = null
   /** What comes of the next payments. */
   outcome: PaymentOutcome = 'SUCCEEDED'
   /** Its channels, announced or not. */
@@ -98,31 +97,23 @@ export class LndWallet {
     const { lie } = this
     this.lie = null
     const expirySeconds = expiry === 0 ? DEFAULT_EXPIRY : expiry
-    const preimage = randomBytes(32)
-    const paymentHash = hash('sha256', preimage, 'hex')
-    const timestamp = Math.floor(this.#clock.now() / 1000)
-    const invoice = encodeInvoice(
-      {
-        network: lie === 'network' ? 'signet' : 'regtest',
-        ...(valueSats === 0 ? {} : { amountMsat: BigInt(valueSats + (lie === 'amount' ? 1 : 0)) * 1000n }),
-        paymentHash: lie === 'hash' ? randomBytes(32).toString('hex') : paymentHash,
-        paymentSecret: randomBytes(32).toString('hex'),
-        timestamp,
-        expirySeconds,
-        description: memo,
-        ...(descriptionHash === undefined ? {} : { descriptionHash })
-      },
-      nodeKey
-    )
+    const { invoice, preimage, paymentHash, createdAt } = newInvoice({
+      at: this.#clock.now(),
+      lie,
+      amountSats: valueSats === 0 ? null : valueSats,
+      expirySeconds,
+      description: memo,
+      descriptionHash
+    })
     const held: HeldInvoice = {
       addIndex: this.invoices.size + 1,
       paymentHash,
-      preimage: preimage.toString('hex'),
+      preimage,
       invoice,
       memo,
       valueSats,
       expirySeconds,
-      createdAt: timestamp * 1000,
+      createdAt,
       state: 'OPEN',
       settledAt: null,
       settleIndex: 0,

@@ -1,7 +1,7 @@
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { decodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
+import { newInvoice, type InvoiceLie } from '../support/invoices.ts'
 
 /** An invoice that a node made. Times in milliseconds since the epoch. */
 export interface WalletInvoice {
@@ -32,8 +32,6 @@ export interface WalletPayment {
   completedAt: number | null
 }
 
-const nodeKey = Buffer.alloc(32, 7)
-
 /** What a node without Lightning holds, whatever it speaks. */
 export class NodeWallet {
   readonly invoices = new Map<string, WalletInvoice>()
@@ -41,7 +39,7 @@ export class NodeWallet {
   /** What comes of the next payments. */
   outcome: WalletPayment['status'] = 'paid'
   /** What is wrong with the next invoice. */
-  lie: 'amount' | 'hash' | 'network' | null = null
+  lie: InvoiceLie | null = null
   /** Satoshis of the largest invoice that its owner allows. */
   readonly largest = 10_000_000
   /** How often money was sent. */
@@ -71,33 +69,24 @@ export class NodeWallet {
   }): WalletInvoice {
     const { lie } = this
     this.lie = null
-    const preimage = randomBytes(32)
-    const paymentHash = hash('sha256', preimage, 'hex')
-    const timestamp = Math.floor(this.#clock.now() / 1000)
-    const invoice = encodeInvoice(
-      {
-        network: lie === 'network' ? 'signet' : this.#network,
-        amountMsat: BigInt(wanted.amountSats + (lie === 'amount' ? 1 : 0)) * 1000n,
-        paymentHash: lie === 'hash' ? randomBytes(32).toString('hex') : paymentHash,
-        paymentSecret: randomBytes(32).toString('hex'),
-        timestamp,
-        expirySeconds: wanted.expirySeconds,
-        description: wanted.description,
-        ...(wanted.descriptionHash === undefined || this.hashes === 'ignored'
-          ? {}
-          : { descriptionHash: wanted.descriptionHash })
-      },
-      nodeKey
-    )
+    const { invoice, preimage, paymentHash, createdAt } = newInvoice({
+      at: this.#clock.now(),
+      network: this.#network,
+      lie,
+      amountSats: wanted.amountSats,
+      expirySeconds: wanted.expirySeconds,
+      description: wanted.description,
+      descriptionHash: this.hashes === 'ignored' ? undefined : wanted.descriptionHash
+    })
     const held: WalletInvoice = {
       paymentHash,
-      preimage: preimage.toString('hex'),
+      preimage,
       invoice,
       amountSats: wanted.amountSats,
       description: wanted.description,
       label: wanted.label ?? '',
       expirySeconds: wanted.expirySeconds,
-      createdAt: timestamp * 1000,
+      createdAt,
       webhook: wanted.webhook ?? null,
       settledAt: null,
       receivedSats: 0,

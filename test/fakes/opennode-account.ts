@@ -2,9 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { bech32 } from '@scure/base'
 import { AddressError, readAddress } from '../../src/lightning/codecs/address.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
-import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
+import { newInvoice, type InvoiceLie } from '../support/invoices.ts'
 
 /** What a charge can be. */
 export type ChargeStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'refunded' | 'expired'
@@ -116,7 +115,6 @@ const REFUND_FIELDS = new Set(['checkout_id', 'address', 'email'])
 /** Satoshis of one whole unit. */
 const SATS_PER_UNIT: Readonly<Record<string, number>> = { USD: 2_000, EUR: 2_200, GBP: 2_500 }
 const LARGEST_INVOICE = 500_000_000
-const nodeKey = Buffer.alloc(32, 7)
 
 /**
  * One account at the provider: its charges, withdrawals and balance, with the rules that providers.md gives for them.
@@ -134,7 +132,7 @@ export class FakeAccount {
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
   /** The invoice of the next charge is another one than was asked for; nothing is said of its hash beside it. */
-  lie: 'amount' | 'hash' | 'network' | null = null
+  lie: InvoiceLie | null = null
 
   constructor(clock: Clock, network: InvoiceNetwork) {
     this.#clock = clock
@@ -166,9 +164,17 @@ export class FakeAccount {
     if (orderId !== undefined && typeof orderId !== 'string') throw new Refusal(400, 'order_id must be a string')
     const sats = currency === undefined ? amount : Math.ceil(amount * (SATS_PER_UNIT[currency] ?? 0))
     const createdAt = this.#seconds()
-    const preimage = randomBytes(32).toString('hex')
     const { lie } = this
     this.lie = null
+    const { invoice, preimage } = newInvoice({
+      at: this.#clock.now(),
+      network: this.#network,
+      // Nothing is said of the hash beside the invoice.
+      lie,
+      amountSats: sats,
+      expirySeconds: ttl * 60,
+      description
+    })
     const charge: HeldCharge = {
       id: randomUUID(),
       key,
@@ -183,21 +189,7 @@ export class FakeAccount {
       createdAt,
       expiresAt: createdAt + ttl * 60,
       address: randomAddress(this.#network),
-      payreq:
-        sats > LARGEST_INVOICE
-          ? null
-          : encodeInvoice(
-              {
-                network: lie === 'network' ? 'signet' : this.#network,
-                amountMsat: BigInt(sats + (lie === 'amount' ? 1 : 0)) * 1000n,
-                paymentHash: paymentHashOf(preimage),
-                paymentSecret: randomBytes(32).toString('hex'),
-                timestamp: createdAt,
-                expirySeconds: ttl * 60,
-                description
-              },
-              nodeKey
-            ),
+      payreq: sats > LARGEST_INVOICE ? null : invoice,
       preimage,
       transactions: [],
       status: 'unpaid',

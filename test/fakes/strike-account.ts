@@ -1,13 +1,12 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { readAddress } from '../../src/lightning/codecs/address.ts'
 import { decodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import type { Clock } from '../../src/platform/system/clock.ts'
 import { btc, form, invalid, money, satsOf, StrikeRefusal, text, type Json, type Money } from './strike-forms.ts'
+import { newInvoice, type InvoiceLie } from '../support/invoices.ts'
 
 /** What one bitcoin costs; the fake converts at these. */
 const PRICES: Readonly<Record<string, number>> = { USD: 100_000, EUR: 92_000, GBP: 79_000 }
-const NODE_KEY = Buffer.alloc(32, 7)
 const UUID4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const QUOTE_LIFE = 30_000
 
@@ -67,7 +66,7 @@ export class StrikeAccount {
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
   /** The next invoice is another one than was asked for. */
-  lie: 'amount' | 'hash' | 'network' | null = null
+  lie: InvoiceLie | null = null
 
   constructor(clock: Clock, network: InvoiceNetwork) {
     this.#clock = clock
@@ -96,31 +95,25 @@ export class StrikeAccount {
     const sats = price === undefined ? satsOf(requested.amount) : Math.ceil((Number(requested.amount) * 1e8) / price)
     const { lie } = this
     this.lie = null
-    const preimage = randomBytes(32)
-    const paymentHash = createHash('sha256').update(preimage).digest('hex')
-    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const { invoice, preimage, paymentHash, createdAt } = newInvoice({
+      at: this.#clock.now(),
+      network: this.#network,
+      lie,
+      amountSats: sats,
+      expirySeconds: expiry,
+      description: description ?? '',
+      descriptionHash: hashed ?? undefined
+    })
     const held: HeldRequest = {
       id: randomUUID(),
       created: this.#clock.now(),
       description,
       requested: { amount: requested.amount, currency: requested.currency },
       sats,
-      invoice: encodeInvoice(
-        {
-          network: lie === 'network' ? 'signet' : this.#network,
-          amountMsat: BigInt(sats + (lie === 'amount' ? 1 : 0)) * 1000n,
-          paymentHash: lie === 'hash' ? randomBytes(32).toString('hex') : paymentHash,
-          paymentSecret: randomBytes(32).toString('hex'),
-          timestamp,
-          expirySeconds: expiry,
-          description: description ?? '',
-          ...(hashed === null ? {} : { descriptionHash: hashed })
-        },
-        NODE_KEY
-      ),
-      preimage: preimage.toString('hex'),
+      invoice,
+      preimage,
       paymentHash,
-      expiresAt: (timestamp + expiry) * 1000
+      expiresAt: createdAt + expiry * 1000
     }
     this.requests.set(held.id, held)
     return held

@@ -1,6 +1,4 @@
-import { randomBytes } from 'node:crypto'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import { isAuthentic, type Received } from '../fakes/receiver.ts'
 import { serversOnly } from '../support/database.ts'
 import { eventually, freshPostgres } from '../support/gateway-process.ts'
@@ -12,6 +10,7 @@ import {
   type KillableGateway,
   type KillableOptions
 } from './killable-gateway.ts'
+import { newInvoice } from '../support/invoices.ts'
 
 /*
  * The whole campaign is FAIL_POINTS=20, with tap's --timeout raised: it kills 20 times at each point, and waits for the
@@ -256,7 +255,9 @@ onEach(
         refundType,
         amountSatoshis,
         refundAddress:
-          refundType === 'ln' ? payersInvoice(amountSatoshis) : 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
+          refundType === 'ln'
+            ? newInvoice({ amountSats: amountSatoshis }).invoice
+            : 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
       }
       const before = account.payments.size
       const balance = account.balance
@@ -307,19 +308,3 @@ onEach(
     t.equal(account.payments.size, TIMES, 'one payout for each refund')
   }
 )
-
-/** An invoice of the payer's, for his refund. */
-function payersInvoice(sats: number) {
-  return encodeInvoice(
-    {
-      network: 'regtest',
-      amountMsat: BigInt(sats) * 1000n,
-      paymentHash: randomBytes(32).toString('hex'),
-      paymentSecret: 'cd'.repeat(32),
-      timestamp: Math.floor(Date.now() / 1000),
-      expirySeconds: 3600,
-      description: 'refund'
-    },
-    Buffer.alloc(32, 9)
-  )
-}

@@ -2,12 +2,12 @@
 import t, { type Test as T } from 'tap'
 import type { Clock } from '../../src/platform/system/clock.ts'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../src/lightning/codecs/bolt11-encode.ts'
 import { startFakeCln, type FakeCln } from '../fakes/cln.ts'
 import { startFakePhoenixd, type FakePhoenixd } from '../fakes/phoenixd.ts'
 import { openTestDatabase, temporaryFolder } from '../support/database.ts'
 import { challengeOf, credentialOf, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { newInvoice } from '../support/invoices.ts'
 
 const ROUTES = `routes:
   - { match: { path: /demo/quote }, chain: paid, price: 10 sats, upstream: { internal: demo } }
@@ -195,18 +195,7 @@ t.test(
     t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
     t.ok(holds(cln, await gateway.send('GET', '/demo/quote')), 'new ones are made by what is first now')
 
-    const back = encodeInvoice(
-      {
-        network: 'testnet',
-        amountMsat: 500_000n,
-        paymentHash: 'ab'.repeat(32),
-        paymentSecret: 'cd'.repeat(32),
-        timestamp: Math.floor(Date.now() / 1000),
-        expirySeconds: 3_600,
-        description: 'refund'
-      },
-      Buffer.alloc(32, 9)
-    )
+    const back = newInvoice({ network: 'testnet', amountSats: 500 }).invoice
     const refund = await gateway.merchantSend('POST', '/api/refunds', {
       invoiceId: one.invoiceId,
       refundType: 'ln',

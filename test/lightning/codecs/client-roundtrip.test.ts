@@ -6,7 +6,6 @@ import { fetchWithL402 } from '@getalby/lightning-tools/402/l402'
 import { fetchWithMpp } from '@getalby/lightning-tools/402/mpp'
 import t from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { checkGrant, issueCaveats, readGrant } from '../../../src/lightning/l402/caveats.ts'
 import { readCredential } from '../../../src/lightning/codecs/credential.ts'
 import { l402Challenge } from '../../../src/lightning/l402/l402-header.ts'
@@ -22,6 +21,7 @@ import { matchPaymentId, paymentChallenge } from '../../../src/lightning/payment
 import { parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../../../src/lightning/codecs/hmac.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const RING = new TokenKeyRing(Buffer.alloc(32, 4))
 const PREIMAGE = '5a'.repeat(32)
@@ -29,18 +29,7 @@ const NOW = Math.floor(Date.now() / 1000) // the client compares with its own cl
 const HASH = paymentHashOf(PREIMAGE)
 const TOKEN_ID = RING.newTokenId(Buffer.alloc(28, 6))
 const INVOICE = decodeInvoice(
-  encodeInvoice(
-    {
-      network: 'regtest',
-      amountMsat: 10_000n,
-      paymentHash: HASH,
-      paymentSecret: '22'.repeat(32),
-      timestamp: NOW,
-      expirySeconds: 600,
-      description: 'quote'
-    },
-    Buffer.alloc(32, 7)
-  )
+  newInvoice({ at: NOW * 1000, amountSats: 10, paymentHash: HASH, description: 'quote' }).invoice
 )
 
 const rootKey = RING.rootKey(TOKEN_ID) ?? Buffer.alloc(0)

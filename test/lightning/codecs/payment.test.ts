@@ -1,7 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { decodeInvoice, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { canonicalize } from '../../../src/lightning/payment-scheme/jcs.ts'
 import {
   checkRealm,
@@ -25,6 +24,7 @@ import {
 import { paymentProblem } from '../../../src/lightning/payment-scheme/payment-problem.ts'
 import { isHex32, paymentHashOf, preimageMatches } from '../../../src/lightning/codecs/hmac.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const KEY = Buffer.from('mpp-gateway-test-secret-0123456789abcdef')
 const PREIMAGE = 'ab'.repeat(32)
@@ -33,19 +33,8 @@ const DIGEST = 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:'
 const RING = new TokenKeyRing(Buffer.alloc(32, 2), [Buffer.alloc(32, 1)])
 
 function invoiceOf(amountMsat: bigint | null, network: InvoiceNetwork = 'regtest') {
-  const text = encodeInvoice(
-    {
-      network,
-      amountMsat,
-      paymentHash: HASH,
-      paymentSecret: '11'.repeat(32),
-      timestamp: 1_800_000_000,
-      expirySeconds: 600,
-      description: 'x'
-    },
-    Buffer.alloc(32, 3)
-  )
-  return decodeInvoice(text, { signature: 'none' })
+  const { invoice } = newInvoice({ at: 1_800_000_000_000, network, amountMsat, paymentHash: HASH })
+  return decodeInvoice(invoice, { signature: 'none' })
 }
 
 const TERMS: PaymentChallengeTerms = {

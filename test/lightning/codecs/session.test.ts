@@ -3,7 +3,6 @@ import t from 'tap'
 import { sessionPlace } from '../../../src/selling/offers/accept-payment.ts'
 import { decodeBech32, encodeBech32 } from '../../../src/lightning/codecs/bech32.ts'
 import { decodeInvoice, InvoiceError, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { canonicalize } from '../../../src/lightning/payment-scheme/jcs.ts'
 import { matchPaymentId, PaymentChallengeError } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import { encodePaymentToken, parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
@@ -22,6 +21,7 @@ import {
   TOPPED_UP
 } from '../../../src/lightning/payment-scheme/session-challenge.ts'
 import { checkReturnInvoice, parseSessionToken } from '../../../src/lightning/payment-scheme/session-credential.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const PREIMAGE = 'ab'.repeat(32)
 const HASH = paymentHashOf(PREIMAGE)
@@ -30,18 +30,7 @@ const RING = new TokenKeyRing(Buffer.alloc(32, 2), [Buffer.alloc(32, 1)])
 const KEY = RING.paymentIdKeys[0].key
 
 function invoiceText(amountMsat: bigint | null, network: InvoiceNetwork = 'regtest') {
-  return encodeInvoice(
-    {
-      network,
-      amountMsat,
-      paymentHash: HASH,
-      paymentSecret: '11'.repeat(32),
-      timestamp: NOW,
-      expirySeconds: 600,
-      description: 'x'
-    },
-    Buffer.alloc(32, 3)
-  )
+  return newInvoice({ at: NOW * 1000, network, amountMsat, paymentHash: HASH }).invoice
 }
 
 const TERMS: SessionChallengeTerms = {

@@ -1,10 +1,9 @@
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { createHash, hash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { startKind, type Opening } from '../open-kind.ts'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { NothingSent } from '../../../src/lightning/provider-calls/errors.ts'
 import { KINDS, publicKeyOf, signEvent, tagOf } from '../../../src/lightning/kinds/nwc/event.ts'
 import { readNwcKey } from '../../../src/lightning/kinds/nwc/key.ts'
@@ -15,6 +14,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
 import { refundOf } from '../providers/contract/subject.ts'
 import { until } from '../../support/until.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
 const HASH = 'ab'.repeat(32)
@@ -356,20 +356,7 @@ t.test('it listens as long as an invoice can be paid, over broken connections to
 
 t.test('a payment is proved by its preimage, without another look-up', async t => {
   const { clock, fake, provider, key } = await setUp(t)
-  const preimage = 'ee'.repeat(32)
-  const paymentHash = createHash('sha256').update(Buffer.from(preimage, 'hex')).digest('hex')
-  const invoice = encodeInvoice(
-    {
-      network: 'regtest',
-      amountMsat: 40_000n,
-      paymentHash,
-      paymentSecret: '11'.repeat(32),
-      timestamp: Math.floor(clock.now() / 1000),
-      expirySeconds: 600,
-      description: 'refund'
-    },
-    Buffer.alloc(32, 3)
-  )
+  const { invoice, preimage, paymentHash } = newInvoice({ at: clock.now(), amountSats: 40 })
   fake.preimages.set(paymentHash, preimage)
   const refund = { ...refundOf(clock, 40), destination: { type: 'ln', invoice } } as const
   t.match(await provider.createPayout(key, refund), { status: 'confirmed', feeSats: 2 })

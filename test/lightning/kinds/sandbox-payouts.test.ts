@@ -1,35 +1,19 @@
 import { bech32 } from '@scure/base'
 import t, { type Test as T } from 'tap'
-import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
 import { SqlSandboxStore, type SandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
 import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const nodeKey = Buffer.alloc(32, 9)
 const regtestAddress: string = bech32.encode('bcrt', [0, ...bech32.toWords(new Uint8Array(20).fill(5))])
 
-let made = 0
-
 /** An invoice of another node. */
-function foreignInvoice(clock: ManualClock, terms: Partial<InvoiceTerms> = {}) {
-  const hash = Buffer.alloc(32)
-  hash.writeUInt32BE(++made)
-  return encodeInvoice(
-    {
-      network: 'regtest',
-      amountMsat: 21_000n,
-      paymentHash: hash.toString('hex'),
-      paymentSecret: 'cd'.repeat(32),
-      timestamp: Math.floor(clock.now() / 1000),
-      expirySeconds: 600,
-      description: '',
-      ...terms
-    },
-    nodeKey
-  )
+function foreignInvoice(clock: ManualClock, terms: Parameters<typeof newInvoice>[0] = {}) {
+  return newInvoice({ at: clock.now(), amountSats: 21, ...terms }).invoice
 }
 
 function payoutOf(reference: string, invoice: string, amountSats = 21): PayoutRequest {

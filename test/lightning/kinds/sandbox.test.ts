@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
@@ -13,6 +12,7 @@ import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { eachDatabase, openTestDatabase, temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { only } from '../providers/declared.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const nodeKey = Buffer.alloc(32, 9)
 const request = { amountSats: 21, description: 'a quote about money', expirySeconds: 600 }
@@ -76,17 +76,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
   })
 
   await t.test('an unknown invoice is 404, and invalid text 400', async t => {
-    const foreign = encodeInvoice(
-      {
-        network: 'regtest',
-        amountMsat: 1000n,
-        paymentHash: 'ab'.repeat(32),
-        paymentSecret: 'cd'.repeat(32),
-        timestamp: 1_795_000_000,
-        description: ''
-      },
-      nodeKey
-    )
+    const foreign = newInvoice({ at: clock.now() }).invoice
     await t.rejects(sandbox.settle(foreign), { status: 404, error: 'Invoice not found' })
     for (const text of ['', 'lnbcrt', 'hello', foreign.slice(0, -1)])
       await t.rejects(sandbox.settle(text), { status: 400, error: 'Invalid invoice' }, text)

@@ -1,8 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
-import { encodeInvoice, shortDescription } from '../../../src/lightning/codecs/bolt11-encode.ts'
+import { shortDescription } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { gate } from '../../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
@@ -30,6 +29,7 @@ import type {
 import { openAnyDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const nodeKey = Buffer.alloc(32, 7)
 
@@ -69,25 +69,18 @@ export class FakeProvider implements Provider {
     this.keys.push(key?.reveal() ?? '')
     await this.gate
     if (this.fault !== null) throw this.fault
-    const paymentHash = createHash('sha256').update(randomBytes(32)).digest('hex')
-    const timestamp = Math.floor(this.#clock.now() / 1000)
-    const invoice = encodeInvoice(
-      {
-        network: 'regtest',
-        amountMsat: BigInt(request.amountSats) * 1000n,
-        paymentHash,
-        paymentSecret: 'ab'.repeat(32),
-        timestamp,
-        expirySeconds: request.expirySeconds,
-        description: shortDescription(request.description)
-      },
-      nodeKey
-    )
+    const { amountSats, expirySeconds, description } = request
+    const { invoice, paymentHash, createdAt } = newInvoice({
+      at: this.#clock.now(),
+      amountSats,
+      expirySeconds,
+      description: shortDescription(description)
+    })
     return {
       chargeId: `charge-${paymentHash.slice(0, 12)}`,
       invoice,
       paymentHash,
-      expiresAt: (timestamp + request.expirySeconds) * 1000,
+      expiresAt: createdAt + expirySeconds * 1000,
       network: 'regtest',
       onchainAddress: null,
       checkoutUrl: null,

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto'
 import { bech32 } from '@scure/base'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
-import { encodeInvoice, type InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
@@ -22,10 +21,9 @@ import { RefundStore } from '../../../src/payments/refunds/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-const nodeKey = Buffer.alloc(32, 7)
-
 export type Json = Record<string, unknown>
 
 /** An answer of the operations. */
@@ -239,25 +237,9 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
   }
 }
 
-let hashes = 0
-
 /** A Lightning invoice of a payer, on regtest, for 100 satoshis unless said; good for ten minutes from `clock` on. */
-export function invoiceOf(clock: ManualClock, terms: Partial<InvoiceTerms> = {}): string {
-  const paymentHash = Buffer.alloc(32, 1)
-  paymentHash.writeUInt32BE(++hashes)
-  return encodeInvoice(
-    {
-      network: 'regtest',
-      amountMsat: 100_000n,
-      paymentHash: paymentHash.toString('hex'),
-      paymentSecret: 'cd'.repeat(32),
-      timestamp: Math.floor(clock.now() / 1000),
-      expirySeconds: 600,
-      description: '',
-      ...terms
-    },
-    nodeKey
-  )
+export function invoiceOf(clock: ManualClock, terms: Parameters<typeof newInvoice>[0] = {}): string {
+  return newInvoice({ at: clock.now(), ...terms }).invoice
 }
 
 /** A Bitcoin address of a payer on `prefix`'s network. */

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import type { ChallengeCounters } from '../../../src/selling/holding/counters.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
@@ -11,7 +11,6 @@ import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
 import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
 import { decodeInvoice, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
 import { encodePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
@@ -23,6 +22,7 @@ import type { InvoiceStock } from '../../../src/lightning/providers/payee.ts'
 import type { ChargeRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 /** A provider account that signs real regtest invoices and knows every preimage. */
 export class FakePayee implements ChallengePayee {
@@ -43,8 +43,6 @@ export class FakePayee implements ChallengePayee {
   budget: CallBudget | null = null
   readonly #preimages = new Map<string, string>()
   readonly #clock: ManualClock
-  readonly #key = Buffer.alloc(32, 7)
-
   constructor(clock: ManualClock, kind = 'sandbox') {
     this.#clock = clock
     this.kind = kind
@@ -57,29 +55,22 @@ export class FakePayee implements ChallengePayee {
     if (this.fault instanceof Error) throw this.fault
     if (request.hashed !== undefined && this.hashes === 'refused')
       throw new ProviderRefused('request', 'It takes no hashes.')
-    const preimage = randomBytes(32)
-    const paymentHash = createHash('sha256').update(preimage).digest('hex')
-    this.#preimages.set(paymentHash, preimage.toString('hex'))
-    const age = this.fault === 'expired' ? request.expirySeconds : 0
-    const timestamp = Math.floor(this.#clock.now() / 1000) - age
-    const invoice = encodeInvoice(
-      {
-        network: this.network,
-        amountMsat: BigInt(request.amountSats + (this.fault === 'amount' ? 1 : 0)) * 1000n,
-        paymentHash,
-        paymentSecret: randomBytes(32).toString('hex'),
-        timestamp,
-        expirySeconds: request.expirySeconds,
-        description: request.description,
-        ...(request.hashed === undefined || this.hashes !== true ? {} : { descriptionHash: request.hashed.hash })
-      },
-      this.#key
-    )
+    const { expirySeconds, description, hashed, amountSats } = request
+    const { invoice, preimage, paymentHash, createdAt } = newInvoice({
+      at: this.#clock.now() - (this.fault === 'expired' ? expirySeconds * 1000 : 0),
+      network: this.network,
+      lie: this.fault === 'amount' ? 'amount' : null,
+      amountSats,
+      expirySeconds,
+      description,
+      descriptionHash: this.hashes === true ? hashed?.hash : undefined
+    })
+    this.#preimages.set(paymentHash, preimage)
     return {
       chargeId: `sbx_${paymentHash.slice(0, 8)}`,
       invoice,
       paymentHash: this.fault === 'hash' ? '0'.repeat(64) : paymentHash,
-      expiresAt: (timestamp + request.expirySeconds) * 1000,
+      expiresAt: createdAt + expirySeconds * 1000,
       network: this.network
     }
   }

@@ -1,11 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { JobTable } from '../../../src/platform/jobs/table.ts'
 import { readChallengeLine } from '../../../src/app/commands/mint.ts'
 import type { InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { SessionStore, type PrepaidSession } from '../../../src/selling/sessions/store.ts'
 import {
   defaultYaml,
@@ -17,6 +15,7 @@ import {
 import { eventually } from '../../support/gateway-process.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 /** What clients echo of a challenge. */
 export type Echo = Readonly<Record<string, string>>
@@ -31,19 +30,7 @@ export interface SessionOffer {
 export function returnInvoice(
   more: { amountMsat?: bigint | null; network?: InvoiceNetwork; at?: number; expirySeconds?: number } = {}
 ): string {
-  const { amountMsat = null, network = 'regtest', at = Date.now(), expirySeconds = 30 * 86_400 } = more
-  return encodeInvoice(
-    {
-      network,
-      amountMsat,
-      paymentHash: randomBytes(32).toString('hex'),
-      paymentSecret: '22'.repeat(32),
-      timestamp: Math.floor(at / 1000),
-      expirySeconds,
-      description: 'Refund'
-    },
-    Buffer.alloc(32, 3)
-  )
+  return newInvoice({ amountMsat: null, expirySeconds: 30 * 86_400, ...more }).invoice
 }
 
 /** Value of Authorization. */

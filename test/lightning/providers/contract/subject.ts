@@ -1,10 +1,11 @@
 import type { Test as T } from 'tap'
 import { Secret } from '../../../../src/platform/keys/secrets.ts'
 import { decodeBech32, encodeBech32 } from '../../../../src/lightning/codecs/bech32.ts'
-import { encodeInvoice, type InvoiceTerms } from '../../../../src/lightning/codecs/bolt11-encode.ts'
+import { type InvoiceTerms } from '../../../../src/lightning/codecs/bolt11-encode.ts'
 import type { KindOptions, ProviderKind } from '../../../../src/lightning/kinds/kind.ts'
 import type { Charge, PayoutRequest, Provider } from '../../../../src/lightning/provider-calls/provider.ts'
 import type { ManualClock } from '../../../support/manual-clock.ts'
+import { newInvoice } from '../../../support/invoices.ts'
 
 /** What goes wrong with one request at every fake; those with `after` have acted before it does. */
 export type WireFault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'server error'
@@ -77,23 +78,14 @@ export function refundOf(
   says: 'the amount' | 'none' | 'zero' = 'the amount',
   terms: Partial<InvoiceTerms> = {}
 ): PayoutRequest {
-  const paymentHash = Buffer.alloc(32, 1)
-  paymentHash.writeUInt32BE(++made)
-  const invoice = encodeInvoice(
-    {
-      network: 'regtest',
-      ...(says === 'the amount' ? { amountMsat: BigInt(amountSats) * 1000n } : {}),
-      paymentHash: paymentHash.toString('hex'),
-      paymentSecret: '11'.repeat(32),
-      timestamp: Math.floor(clock.now() / 1000),
-      expirySeconds: 86_400,
-      description: 'refund',
-      ...terms
-    },
-    Buffer.alloc(32, 3)
-  )
+  const { invoice } = newInvoice({
+    at: clock.now(),
+    amountSats: says === 'the amount' ? amountSats : null,
+    expirySeconds: 86_400,
+    ...terms
+  })
   return {
-    reference: `10000000${made}`,
+    reference: `10000000${++made}`,
     chargeId: 'ab'.repeat(32),
     amountSats,
     description: null,
