@@ -45,10 +45,11 @@ interface Call {
   readonly id: string
 }
 interface Route {
-  readonly method: string
-  readonly path: RegExp
+  /** `METHOD /path`. */
+  readonly on: RegExp
   readonly needs: Permission
-  readonly run: (call: Call) => { readonly status: number; readonly body: object }
+  /** Gives the data. */
+  readonly run: (call: Call) => object
 }
 
 /** A server on loopback that speaks OpenNode's API as providers.md describes it. */
@@ -177,83 +178,50 @@ export class FakeOpenNode {
 
   #table(): Route[] {
     const checkout = 'https://checkout.dev.opennode.com'
-    const withdrawal = ({ account, id }: Call) => ({
-      status: 200,
-      body: { data: withdrawalView(account.withdrawal(id), account.listsCustomId) }
-    })
     return [
       {
-        method: 'GET',
-        path: /^\/v1\/account\/balance$/,
+        on: /^GET \/v1\/account\/balance$/,
         needs: 'Read',
-        run: ({ account }) => ({ status: 200, body: { data: { balance: { BTC: account.balance, USD: 0 } } } })
+        run: ({ account }) => ({ balance: { BTC: account.balance, USD: 0 } })
       },
       {
-        method: 'POST',
-        path: /^\/v1\/charges$/,
+        on: /^POST \/v1\/charges$/,
         needs: 'Invoices',
-        run: ({ key, account, body }) => ({
-          status: 201,
-          body: { data: chargeView(account.createCharge(key, body), checkout) }
-        })
+        run: ({ key, account, body }) => chargeView(account.createCharge(key, body), checkout)
       },
       {
-        method: 'GET',
-        path: /^\/v1\/charges$/,
+        on: /^GET \/v1\/charges$/,
         needs: 'Read',
-        run: ({ account }) => ({
-          status: 200,
-          body: { data: account.listed().map(charge => chargeView(charge, checkout)) }
-        })
+        run: ({ account }) => account.listed().map(charge => chargeView(charge, checkout))
       },
       {
-        method: 'GET',
-        path: /^\/v1\/charge\/([^/]+)$/,
+        on: /^GET \/v1\/charge\/([^/]+)$/,
         needs: 'Read',
-        run: ({ account, id }) => ({ status: 200, body: { data: chargeView(account.charge(id), checkout) } })
+        run: ({ account, id }) => chargeView(account.charge(id), checkout)
       },
       {
-        method: 'POST',
-        path: /^\/v2\/withdrawals$/,
+        on: /^POST \/v2\/withdrawals$/,
         needs: 'Withdrawals',
-        run: ({ key, account, body }) => ({
-          status: 201,
-          body: { data: withdrawalView(account.createWithdrawal(key, body), true) }
-        })
+        run: ({ key, account, body }) => withdrawalView(account.createWithdrawal(key, body), true)
       },
       {
-        method: 'GET',
-        path: /^\/v1\/withdrawals$/,
+        on: /^GET \/v1\/withdrawals$/,
         needs: 'Read',
-        run: ({ account }) => ({
-          status: 200,
-          body: {
-            data: [...account.withdrawals.values()]
-              .toReversed()
-              .map(held => withdrawalView(held, account.listsCustomId))
-          }
-        })
-      },
-      { method: 'GET', path: /^\/v1\/withdrawal\/([^/]+)$/, needs: 'Read', run: withdrawal },
-      { method: 'GET', path: /^\/v2\/withdrawal\/([^/]+)$/, needs: 'Read', run: withdrawal },
-      {
-        method: 'POST',
-        path: /^\/v1\/refunds$/,
-        needs: 'Withdrawals',
-        run: ({ account, body }) => ({ status: 201, body: { data: account.createRefund(body) } })
+        run: ({ account }) =>
+          [...account.withdrawals.values()].toReversed().map(held => withdrawalView(held, account.listsCustomId))
       },
       {
-        method: 'GET',
-        path: /^\/v1\/refunds$/,
+        on: /^GET \/v[12]\/withdrawal\/([^/]+)$/,
         needs: 'Read',
-        run: ({ account }) => ({ status: 200, body: { data: [...account.refunds.values()].toReversed() } })
+        run: ({ account, id }) => withdrawalView(account.withdrawal(id), account.listsCustomId)
       },
+      { on: /^POST \/v1\/refunds$/, needs: 'Withdrawals', run: ({ account, body }) => account.createRefund(body) },
       {
-        method: 'GET',
-        path: /^\/v1\/refund\/([^/]+)$/,
+        on: /^GET \/v1\/refunds$/,
         needs: 'Read',
-        run: ({ account, id }) => ({ status: 200, body: { data: account.refund(id) } })
-      }
+        run: ({ account }) => [...account.refunds.values()].toReversed()
+      },
+      { on: /^GET \/v1\/refund\/([^/]+)$/, needs: 'Read', run: ({ account, id }) => account.refund(id) }
     ]
   }
 
@@ -264,18 +232,19 @@ export class FakeOpenNode {
       const key = this.#keys.get(authorization ?? '')
       if (key === undefined || authorization === undefined) throw new Refusal(401, 'Failed to authenticate token')
       for (const route of this.#routes) {
-        const match = route.method === method ? route.path.exec(path) : null
+        const match = route.on.exec(`${method} ${path}`)
         if (match === null) continue
         if (!key.permissions.has(route.needs))
           throw new Refusal(this.permissionStatus, 'This key does not have permission to perform this action')
         if (method === 'POST' && !/^application\/json\b/.test(headers['content-type'] ?? ''))
           throw new Refusal(400, 'Content-Type must be application/json')
-        return route.run({
+        const data = route.run({
           key: authorization,
           account: key.account,
           body: method === 'POST' ? objectOf(text) : {},
           id: decodeURIComponent(match[1] ?? '')
         })
+        return { status: method === 'POST' ? 201 : 200, body: { data } }
       }
       throw new Refusal(404, 'Not found')
     } catch (error) {

@@ -65,11 +65,14 @@ interface Call {
   readonly idempotencyKey: string | undefined
 }
 interface Route {
-  readonly method: string
-  readonly path: RegExp
+  /** `METHOD /path`. */
+  readonly on: RegExp
   readonly needs: StrikeScope
-  readonly limit: string
-  readonly run: (call: Call) => { readonly status: number; readonly body: unknown }
+  /** `others` unless said. */
+  readonly limit?: string
+  /** 200 unless said. */
+  readonly status?: number
+  readonly run: (call: Call) => object
 }
 
 const MAX_ATTEMPTS = 12
@@ -260,24 +263,27 @@ export class FakeStrike {
   ): { status: number; headers: Record<string, string>; body: unknown } {
     try {
       const key = this.#keys.get(/^Bearer (\S+)$/.exec(one(headers.authorization) ?? '')?.[1] ?? '')
-      const route = this.#routes.find(candidate => candidate.method === method && candidate.path.test(url.pathname))
+      const name = `${method} ${url.pathname}`
+      const route = this.#routes.find(({ on }) => on.test(name))
       this.#count(route?.limit ?? 'others')
       if (key === undefined) throw new StrikeRefusal(401, 'UNAUTHORIZED', 'Invalid or unspecified identity.')
       if (route === undefined) throw new StrikeRefusal(404, 'NOT_FOUND', 'There is nothing here.')
       if (!key.scopes.has(route.needs)) throw new StrikeRefusal(403, 'FORBIDDEN', 'Insufficient permissions.')
-      const refused = this.#refusals.findIndex(({ on }) => on.test(`${method} ${url.pathname}`))
+      const refused = this.#refusals.findIndex(({ on }) => on.test(name))
       if (refused >= 0) throw this.#refusals.splice(refused, 1)[0]?.refusal ?? new TypeError('found a moment ago')
       if (raw !== '' && !/^application\/json\b/.test(one(headers['content-type']) ?? ''))
         throw new StrikeRefusal(415, 'UNSUPPORTED_MEDIA_TYPE', 'JSON is expected.')
       const body = raw === '' ? null : safe(raw)
-      const { status, body: answer } = route.run({
+      const answer = route.run({
         account: key.account,
         body,
         query: url.searchParams,
-        id: route.path.exec(url.pathname)?.[1] ?? '',
+        id: route.on.exec(name)?.[1] ?? '',
         idempotencyKey
       })
-      return { status, headers: {}, body: answer }
+      // What is under way is accepted.
+      const isPending = route.limit === 'executions' && Reflect.get(answer, 'state') === 'PENDING'
+      return { status: isPending ? 202 : (route.status ?? 200), headers: {}, body: answer }
     } catch (error) {
       const refusal =
         error instanceof InvoiceError
@@ -313,130 +319,81 @@ export class FakeStrike {
     const read = 'partner.receive-request.read'
     return [
       {
-        method: 'GET',
-        path: /^\/v1\/accounts\/profile$/,
+        on: /^GET \/v1\/accounts\/profile$/,
         needs: 'partner.account.profile.read',
-        limit: 'others',
-        run: () => ({ status: 200, body: { id: randomUUID(), handle: 'fake', canReceive: true, currencies: [] } })
+        run: () => ({ id: randomUUID(), handle: 'fake', canReceive: true, currencies: [] })
       },
       {
-        method: 'POST',
-        path: /^\/v1\/receive-requests$/,
+        on: /^POST \/v1\/receive-requests$/,
         needs: 'partner.receive-request.create',
-        limit: 'others',
-        run: ({ account, body }) => ({ status: 201, body: account.requestView(account.createRequest(body)) })
+        status: 201,
+        run: ({ account, body }) => account.requestView(account.createRequest(body))
       },
       {
-        method: 'GET',
-        path: /^\/v1\/receive-requests$/,
+        on: /^GET \/v1\/receive-requests$/,
         needs: read,
-        limit: 'others',
-        run: ({ account, query }) => {
-          const { top, skip } = listQuery(query, [])
-          const all = [...account.requests.values()].toReversed()
-          return {
-            status: 200,
-            body: {
-              items: all.slice(skip, skip + top).map(held => account.requestView(held)),
-              count: all.length,
-              isCountUnknown: false
-            }
-          }
-        }
+        run: ({ account, query }) =>
+          page(query, [...account.requests.values()].toReversed(), held => account.requestView(held))
       },
+      { on: /^GET \/v1\/receive-requests\/receives$/, needs: read, run: call => this.#receives(call, null) },
       {
-        method: 'GET',
-        path: /^\/v1\/receive-requests\/receives$/,
+        on: /^GET \/v1\/receive-requests\/([^/]+)\/receives$/,
         needs: read,
-        limit: 'others',
-        run: call => this.#receives(call, null)
-      },
-      {
-        method: 'GET',
-        path: /^\/v1\/receive-requests\/([^/]+)\/receives$/,
-        needs: read,
-        limit: 'others',
         run: call => this.#receives(call, call.account.request(call.id).id)
       },
       {
-        method: 'GET',
-        path: /^\/v1\/receive-requests\/([^/]+)$/,
+        on: /^GET \/v1\/receive-requests\/([^/]+)$/,
         needs: read,
-        limit: 'others',
-        run: ({ account, id }) => ({ status: 200, body: account.requestView(account.request(id)) })
+        run: ({ account, id }) => account.requestView(account.request(id))
       },
       {
-        method: 'POST',
-        path: /^\/v1\/subscriptions$/,
+        on: /^POST \/v1\/subscriptions$/,
         needs: 'partner.webhooks.manage',
-        limit: 'others',
-        run: call => ({ status: 201, body: this.#subscribe(call) })
+        status: 201,
+        run: call => this.#subscribe(call)
       },
       {
-        method: 'POST',
-        path: /^\/v1\/payment-quotes\/lightning$/,
+        on: /^POST \/v1\/payment-quotes\/lightning$/,
         needs: 'partner.payment-quote.lightning.create',
         limit: 'quotes',
-        run: ({ account, body, idempotencyKey }) => ({
-          status: 201,
-          body: account.quoteView(account.quoteLightning(body, idempotencyKey))
-        })
+        status: 201,
+        run: ({ account, body, idempotencyKey }) => account.quoteView(account.quoteLightning(body, idempotencyKey))
       },
       {
-        method: 'POST',
-        path: /^\/v1\/payment-quotes\/onchain\/tiers$/,
+        on: /^POST \/v1\/payment-quotes\/onchain\/tiers$/,
         needs: 'partner.payment-quote.onchain.create',
-        limit: 'others',
-        run: ({ account, body }) => ({ status: 200, body: account.tiers(body) })
+        run: ({ account, body }) => account.tiers(body)
       },
       {
-        method: 'POST',
-        path: /^\/v1\/payment-quotes\/onchain$/,
+        on: /^POST \/v1\/payment-quotes\/onchain$/,
         needs: 'partner.payment-quote.onchain.create',
         limit: 'quotes',
-        run: ({ account, body, idempotencyKey }) => ({
-          status: 201,
-          body: account.quoteView(account.quoteChain(body, idempotencyKey))
-        })
+        status: 201,
+        run: ({ account, body, idempotencyKey }) => account.quoteView(account.quoteChain(body, idempotencyKey))
       },
       {
-        method: 'PATCH',
-        path: /^\/v1\/payment-quotes\/([^/]+)\/execute$/,
+        on: /^PATCH \/v1\/payment-quotes\/([^/]+)\/execute$/,
         needs: 'partner.payment-quote.execute',
         limit: 'executions',
-        run: ({ account, id }) => {
-          const payment = account.execute(id)
-          return { status: payment.state === 'PENDING' ? 202 : 200, body: account.paymentView(payment) }
-        }
+        run: ({ account, id }) => account.paymentView(account.execute(id))
       },
       {
-        method: 'GET',
-        path: /^\/v1\/payments\/([^/]+)$/,
+        on: /^GET \/v1\/payments\/([^/]+)$/,
         needs: 'partner.payment.read',
-        limit: 'others',
-        run: ({ account, id }) => ({ status: 200, body: account.paymentView(account.payment(id)) })
+        run: ({ account, id }) => account.paymentView(account.payment(id))
       }
     ]
   }
 
-  #receives({ account, query }: Call, requestId: string | null): { status: number; body: object } {
-    const { top, skip } = listQuery(query, [
+  #receives({ account, query }: Call, requestId: string | null): object {
+    const all = account.receives.filter(held => requestId === null || held.requestId === requestId)
+    return page(query, this.isOldestFirst ? all : all.toReversed(), held => account.receiveView(held), [
       '$receiveId',
       '$receiveRequestId',
       '$onchainAddress',
       '$bolt11Invoice',
       '$paymentHash'
     ])
-    const all = account.receives.filter(held => requestId === null || held.requestId === requestId)
-    const ordered = this.isOldestFirst ? all : all.toReversed()
-    return {
-      status: 200,
-      body: {
-        items: ordered.slice(skip, skip + top).map(held => account.receiveView(held)),
-        count: all.length,
-        isCountUnknown: false
-      }
-    }
   }
 
   #subscribe({ account, body }: Call): object {
@@ -478,6 +435,16 @@ export class FakeStrike {
 /** Starts a fake Strike on a free port of the loopback address. */
 export async function startFakeStrike(options: FakeStrikeOptions = {}): Promise<FakeStrike> {
   return await new FakeStrike(options).listen(options.port ?? 0)
+}
+
+function page<Held>(
+  query: URLSearchParams,
+  all: readonly Held[],
+  view: (held: Held) => object,
+  filters: readonly string[] = []
+): object {
+  const { top, skip } = listQuery(query, filters)
+  return { items: all.slice(skip, skip + top).map(view), count: all.length, isCountUnknown: false }
 }
 
 function one(header: string | readonly string[] | undefined): string | undefined {
