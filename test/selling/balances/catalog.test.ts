@@ -217,12 +217,6 @@ t.test('GET …/models: lists what is sold with prices, for nothing, and without
   t.equal((await any.send('GET', '/v1/models')).status, 402, 'where any model is sold, the list is the upstream’s')
 })
 
-t.test('else: a price for every other model', async t => {
-  const gateway = await shop(t, `{ catalog: "${LIST}", else: { input: 1 msat, output: 2 msat } }`)
-  const answer = await gateway.send('POST', '/v1/chat/completions', { body: { model: 'any' } })
-  t.equal(answer.status, 402)
-})
-
 t.test('the configuration: what is wrong with a price list', async t => {
   const folder = t.testdir({ 'models.json': text, 'other.json': '{"a":1}' })
   const load = async (meter: string) => {

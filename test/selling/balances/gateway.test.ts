@@ -385,17 +385,12 @@ t.test('a bundle in dollars holds as many satoshis as were sold', async t => {
 })
 
 t.test('usage that is counted here is sent with the head: requests, bytes of a known length, a header', async t => {
-  const shop = await openShop(t, '{ bundle: 10 sats, prices: 1 sat, usage: requests }')
+  const shop = await openShop(t, '{ bundle: 1 sat, prices: 1 sat, usage: requests }')
   const key = await bundle(shop, 'l402')
-  for (let time = 1; time <= 10; time++) {
-    const answer = await shop.chat(key)
-    t.equal(answer.status, 200)
-    t.same([msat(answer, 'x-charged-msat'), msat(answer, 'x-balance-msat')], [1_000, 10_000 - time * 1_000])
-  }
+  const only = await shop.chat(key)
+  t.same([only.status, msat(only, 'x-charged-msat'), msat(only, 'x-balance-msat')], [200, 1_000, 0])
   const over = await shop.chat(key)
-  t.equal(over.status, 402)
-  t.equal(msat(over, 'x-balance-msat'), 0)
-  await balance(shop, 10_000)
+  t.same([over.status, msat(over, 'x-balance-msat')], [402, 0])
 
   const bytes = await openShop(
     t,

@@ -235,19 +235,6 @@ void eachDatabase(t, 'what a new slice grants is spent once earlier charges are 
   t.equal((await store.find(balance.id))?.spentMsat, 1_000)
 })
 
-void eachDatabase(t, 'usage beyond the reservation is taken as far as the balance has it', async (t, database) => {
-  const { clock, store, ledger } = setting(t, database)
-  const gateway = ledger('a')
-  const balance = newBalance(clock, { depositedMsat: 100_000 })
-  await store.open(balance)
-  const one = await reserved(gateway, balance.id, 1_000)
-  t.match(await settled(gateway, one, 60_000), { chargedMsat: 60_000, unpaidMsat: 0, leftMsat: 40_000 })
-  const other = await reserved(gateway, balance.id, 1_000)
-  t.match(await settled(gateway, other, 60_000), { chargedMsat: 40_000, unpaidMsat: 20_000, leftMsat: 0 })
-  await written(clock, [gateway])
-  t.equal((await sound(database, balance.id)).left, 0)
-})
-
 void eachDatabase(
   t,
   'usage beyond the reservation is taken from the own slice too where the database has nothing left to grant',

@@ -184,18 +184,6 @@ t.test('under steady demand almost no client waits, however long an invoice take
   t.ok(counts.miss <= 20, `${counts.miss} of 2,000 waited`)
 })
 
-t.test('past its time nothing is handed out, to the millisecond', async t => {
-  const { clock, take, finishAll } = bench()
-  await take()
-  await take()
-  await finishAll()
-  clock.advance(KEEPS)
-  t.not(await take(), null)
-  await finishAll()
-  clock.advance(KEEPS + 1)
-  t.equal(await take(), null)
-})
-
 t.test('an invoice too short-lived to be kept is not requested repeatedly', async t => {
   const { clock, counts, begun, take, all } = bench()
   await take()
@@ -209,23 +197,6 @@ t.test('an invoice too short-lived to be kept is not requested repeatedly', asyn
     clock.advance(60_000)
   }
   t.equal(begun.get('a'), 1)
-})
-
-t.test('after a failure nothing is made for as long as it says, and the stock is handed out', async t => {
-  const { clock, begun, making, stock, take, finishAll } = bench(30_000)
-  for (let asked = 0; asked < 5; asked++) await take()
-  await finishAll()
-  t.equal(stock.level, 4)
-  t.not(await take(), null)
-  making[0]?.fail()
-  await turn()
-  const before = begun.get('a')
-  for (let asked = 0; asked < 3; asked++) t.not(await take(), null)
-  t.equal(await take(), null)
-  t.equal(begun.get('a'), before)
-  clock.advance(30_000)
-  await take()
-  t.ok((begun.get('a') ?? 0) > (before ?? 0))
 })
 
 t.test('invoices that never arrive take a part of the calls at most', async t => {
@@ -257,26 +228,6 @@ t.test('it holds so many of all keys together, and what is too old makes room', 
   for (let asked = 0; asked < 4; asked++) await take('new')
   await finishAll()
   t.equal(stock.level, 3)
-})
-
-t.test('a discard drops what was ready, and what was still being made', async t => {
-  const { counts, stock, take, making, finishAll } = bench()
-  for (let asked = 0; asked < 4; asked++) await take()
-  making[0]?.finish()
-  await turn()
-  t.equal(stock.level, 1)
-  stock.clear()
-  await finishAll()
-  t.equal(stock.level, 0)
-  t.equal(counts.unused, 3)
-  await take()
-  await take()
-  await finishAll()
-  t.equal(stock.level, 1, 'it continues afterwards')
-  stock.close()
-  t.equal(await take(), null)
-  await finishAll()
-  t.equal(stock.level, 0)
 })
 
 /** A stock in which 20 of `a` lie ready, at rest. */

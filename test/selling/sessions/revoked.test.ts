@@ -1,7 +1,6 @@
 /** What revoking does to a session: its payment hash is what the operator revokes. */
 import t, { type Test as T } from 'tap'
-import { ManualClock } from '../../support/manual-clock.ts'
-import { openShop, paidBackAtRest, token, type Shop } from './fixture.ts'
+import { openShop, token, type Shop } from './fixture.ts'
 
 async function revoke(t: T, { gateway }: Shop, id: string) {
   const { status } = await gateway.send('DELETE', `/api/admin/tokens/${id}`, {
@@ -29,13 +28,4 @@ t.test('a revoked session serves nothing more, and its client gets back what is 
   t.notOk((await shop.get(session.open)).status === 200, 'and it is not opened again')
   t.equal(shop.upstream.requests.length, served)
   t.match((await shop.get(session.close)).json(), { status: 'closed', refundSats: 96, refundStatus: 'succeeded' })
-})
-
-t.test('one that its client does not close is paid back after its idle time', async t => {
-  const clock = new ManualClock()
-  const shop = await openShop(t, undefined, { clock })
-  const session = await shop.open()
-  await revoke(t, shop, session.id)
-  t.equal((await shop.get(session.bearer)).status, 402)
-  t.match(await paidBackAtRest(shop, clock, session.id), { refundSats: 98 })
 })

@@ -89,34 +89,6 @@ t.test('duplicate members: the last counts, as for JSON.parse', async t => {
   t.equal(json(OPENAI, `{${usage},"us\\u0061ge":null}`), null)
 })
 
-t.test('event streams say it in their events: once at the end, or as running totals', async t => {
-  const openai = [
-    'data: {"choices":[{"delta":{"content":"\\"usage\\""}}],"usage":null}\n\n',
-    'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}\r\n\r\n',
-    ': a comment\n\n',
-    'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12}}\n\n',
-    'data: [DONE]\n\n'
-  ]
-  t.same(events(OPENAI, openai.join('')), { input: 9, output: 12 })
-  t.same(events(OPENAI, openai.join(''), false), { input: 9, output: 12 }, 'a client may leave on the last event')
-  t.equal(events(OPENAI, openai.slice(0, 3).join(''), false), null, 'but what was said by then is not all')
-  t.equal(events(OPENAI, openai[0] ?? ''), null)
-  const anthropic = [
-    'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}\n\n',
-    'event: message_delta\ndata: {"type":"message_delta","delta":{},"usage":{"output_tokens":15}}\n\n',
-    'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-  ]
-  t.same(events(ANTHROPIC, anthropic.join('')), { input: 25, output: 15 })
-  t.same(
-    events(
-      OPENAI,
-      `data: {"usage":"${'x'.repeat(20_000)}"}\n\ndata: {"usage":{"prompt_tokens":1,"completion_tokens":2}}`
-    ),
-    { input: 1, output: 2 },
-    'the last line may lack its end'
-  )
-})
-
 t.test('a model that is made to say what ends a stream does not end it', async t => {
   const start =
     'data: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}\n\n' +

@@ -1,8 +1,6 @@
 import t from 'tap'
 import { parseTimestamp } from '../../../src/lightning/codecs/timestamp.ts'
 import { PaymentFit } from '../../../src/selling/verifying/payment-fit.ts'
-import type { Context } from '../../../src/engine/message/context.ts'
-import { contentDigest } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
@@ -70,26 +68,4 @@ t.test('a charge is valid for the request that it was made for, until its challe
   t.equal(why(), 'revoked')
   f.clock.advance(1)
   t.equal(why(), 'expired')
-})
-
-t.test('a challenge that is bound to a body, or to the arguments of a call, is valid for no other', async t => {
-  const f = await fixture(t)
-  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
-  const fit = new PaymentFit({} as unknown as Revocations, f.clock) // It is not asked.
-  const body = { bytes: async () => Buffer.from('{"a":1}') }
-  const why = async (digest: string | null, callDigest?: string) =>
-    (
-      await fit.wrongBody(
-        { ...challenge, digest },
-        { body } as unknown as Context, // No more of it is read.
-        offer(callDigest === undefined ? {} : { callDigest })
-      )
-    )?.reason
-  const [own, other] = [contentDigest(await body.bytes()), contentDigest(Buffer.from('{"a":2}'))]
-  t.equal(await why(null), undefined, 'bound to none')
-  t.equal(await why(own), undefined)
-  t.equal(await why(other), 'digest')
-  t.equal(await why(other, other), undefined, 'the body of a call is its message, and its arguments count')
-  t.equal(await why(own, other), 'digest')
-  t.equal(await why(null, other), 'digest')
 })
