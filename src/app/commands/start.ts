@@ -5,7 +5,7 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { takes } from '../../engine/config/presets.ts'
 import { watchConfig } from '../../engine/config/watch.ts'
 import { ownImage } from '../image.ts'
-import { systemClock, type Clock } from '../../platform/system/clock.ts'
+import { pause, systemClock, type Clock } from '../../platform/system/clock.ts'
 import { BufferCollector, setCollectorFlags, garbageCollector } from '../../platform/system/collector.ts'
 import {
   isConnectionFault,
@@ -218,9 +218,7 @@ class Process {
 
   async #keepTrying(app: App, database: Database, secrets: Secrets): Promise<void> {
     for (;;) {
-      await new Promise<void>(resolve => {
-        this.#clock.after(RETRY_MS, resolve)
-      })
+      await pause(this.#clock, RETRY_MS)
       try {
         if (!(await this.#prepared(database, secrets))) continue
         await app.follow()

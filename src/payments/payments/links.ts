@@ -14,7 +14,7 @@ import type { Currency } from '../../lightning/money/prices.ts'
 import { readDecimal } from '../../lightning/money/decimal.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
-import type { Clock } from '../../platform/system/clock.ts'
+import { pause, type Clock } from '../../platform/system/clock.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import { checkInput } from './creator.ts'
 import { type Payment, PaymentInput } from './schema.ts'
@@ -153,9 +153,7 @@ export class PaymentLinks {
       } catch (error) {
         // The same form, sent twice: a person waits for the first, where a program comes again.
         if (!(error instanceof GatewayError) || error.kind !== REQUEST_IN_PROGRESS || tries === WAITS) throw error
-        await new Promise<void>(resolve => {
-          clock.after(WAIT, resolve)
-        })
+        await pause(clock, WAIT)
       }
     }
   }

@@ -27,6 +27,12 @@ export async function inTime<T, L>(clock: Pick<Clock, 'after'>, ms: number, work
   }
 }
 
+export function pause(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
+  return new Promise(resolve => {
+    clock.after(ms, resolve)
+  })
+}
+
 /** Node's longest timer; a longer one fires after a millisecond. */
 const LONGEST = 2 ** 31 - 1
 

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { unescape } from 'node:querystring'
 import { isByField, type MeterConfig } from '../../engine/checks/meter.ts'
 import type { Context, PaymentLimits } from '../../engine/message/context.ts'
@@ -77,7 +78,7 @@ export async function reserveBudgets(
 
 function usedUp({ msat, period }: Budget, leftMsat: number, neededMsat: number, until: number | null): string {
   const every = period === null ? '' : ` per ${period}`
-  const reset = until === null ? '' : `. It resets at ${new Date(until).toISOString()}`
+  const reset = until === null ? '' : `. It resets at ${iso(until)}`
   return `The budget of this key has ${leftMsat} of ${msat} millisatoshis${every} left, and this request needs ${neededMsat}${reset}`
 }
 

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
 import { keyMeterOf } from '../../engine/checks/meter.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
@@ -319,7 +319,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
           }
           const made = await minting.forRequest(ctx, topUpOffer(await keyOffer(options, ctx, body.amount), balance.id))
           const { invoice, paymentHash, amountSats, expiresAt } = made.challenge
-          return ready(201, { invoice, paymentHash, amountSats, expiresAt: new Date(expiresAt).toISOString() })
+          return ready(201, { invoice, paymentHash, amountSats, expiresAt: iso(expiresAt) })
         })
     })
   ]

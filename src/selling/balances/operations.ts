@@ -5,7 +5,7 @@ import type { Verifier } from '../verifying/verify.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Ledger } from './ledger.ts'
@@ -187,7 +187,7 @@ export function standingView(balance: BalanceNow) {
     spentMsat,
     reservedMsat,
     balanceMsat: depositedMsat - spentMsat - refundedMsat,
-    expiresAt: new Date(expiresAt).toISOString()
+    expiresAt: iso(expiresAt)
   }
 }
 
@@ -200,11 +200,11 @@ function view(balance: BalanceNow) {
     merchantId,
     proxyId,
     place,
-    openedAt: new Date(openedAt).toISOString(),
+    openedAt: iso(openedAt),
     isRevoked
   }
 }
 
 export function entryView({ at, balanceId: _balance, ...entry }: Entry) {
-  return { at: new Date(at).toISOString(), ...entry }
+  return { at: iso(at), ...entry }
 }

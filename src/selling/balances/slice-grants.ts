@@ -1,5 +1,5 @@
 import { isConnectionFault } from '../../platform/database/errors.ts'
-import type { Clock } from '../../platform/system/clock.ts'
+import { pause, type Clock } from '../../platform/system/clock.ts'
 import type { LeaseTimes, HeldReservation, Refused, Slice, Slices, GrantWaiter } from './slice.ts'
 import type { SliceWrites } from './slice-writes.ts'
 import type { BalanceState, GrantedSlice } from './balance.ts'
@@ -119,9 +119,9 @@ export class SliceGrants {
 
   /** Asks other gateways for what could be enough, and waits a little. */
   async #othersGive(slice: Slice, grantedSlice: GrantedSlice, first: GrantWaiter, tries: number): Promise<boolean> {
-    const pause = ASK_AGAIN[tries]
+    const wait = ASK_AGAIN[tries]
     const others = grantedSlice.heldMsat - slice.amount - (slice.writing?.spent ?? 0) - slice.spent
-    if (pause === undefined || others <= 0 || grantedSlice.state !== 'open') return false
+    if (wait === undefined || others <= 0 || grantedSlice.state !== 'open') return false
     if (grantedSlice.leftMsat - slice.reserved - slice.spent < first.msat) return false
     try {
       await this.#dependencies.askOthers(slice.balanceId)
@@ -129,9 +129,7 @@ export class SliceGrants {
       if (!isConnectionFault(error)) throw error
       return false
     }
-    await new Promise<void>(resolve => {
-      this.#dependencies.clock.after(pause, resolve)
-    })
+    await pause(this.#dependencies.clock, wait)
     return true
   }
 

@@ -1,5 +1,5 @@
 import { isConnectionFault } from '../../platform/database/errors.ts'
-import { inTime, type Clock, type Timer } from '../../platform/system/clock.ts'
+import { inTime, pause, type Clock, type Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Entries } from './entries.ts'
 import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
@@ -157,9 +157,7 @@ export class SliceWrites {
           return null
         }
       }
-      await new Promise<void>(resolve => {
-        clock.after(RETRY, resolve)
-      })
+      await pause(clock, RETRY)
     }
   }
 

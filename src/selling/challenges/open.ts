@@ -102,7 +102,7 @@ export function openSelling(options: SellingOptions) {
     ...(askServer === undefined ? {} : { askServer }),
     ...(audiences === undefined ? {} : { audiences })
   })
-  const revocations = new Revocations(store, database, clock, log)
+  const revocations = new Revocations(ground)
   const { charges = NO_CHARGES } = options
   const polls = new ChargePolls({ ...ground, ...charges, settled: paymentHash => settlements.settled(paymentHash) })
   const charging = { polls, isShared: charges.isShared }

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { problemType } from '../../lightning/payment-scheme/payment-problem.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
@@ -111,7 +112,7 @@ export class ProducerVerifier {
     return {
       authenticated: true,
       paymentHash: token.paymentHash,
-      expiresAt: new Date(expires * 1000).toISOString(),
+      expiresAt: iso(expires * 1000),
       remainingRequests: null
     }
   }

@@ -140,7 +140,7 @@ export class Producer {
       total,
       ...page,
       status,
-      since: since === null ? null : new Date(since).toISOString()
+      since: iso(since)
     }
   }
 
@@ -164,7 +164,7 @@ export class Producer {
       endpoints: rows.map(row => ({
         resource: row.resource,
         createdAt: iso(row.createdAt),
-        retiredAt: row.retiredAt === null ? null : iso(row.retiredAt)
+        retiredAt: iso(row.retiredAt)
       })),
       total,
       ...page

@@ -2,7 +2,7 @@ import { pageRange, pageQuery } from '../../engine/operations/keyset.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { Type } from 'typebox'
-import { isoTime } from '../../engine/formats/iso-time.ts'
+import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -181,7 +181,7 @@ async function revokeAll(
   kind: 'proxy' | 'merchant',
   id: string
 ): Promise<{ issuedUntil: string }> {
-  return { issuedUntil: new Date(await revocations.revoke(kind, id)).toISOString() }
+  return { issuedUntil: iso(await revocations.revoke(kind, id)) }
 }
 
 const Ambiguous = Type.Object(
@@ -227,5 +227,5 @@ export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOp
 }
 
 function view({ lapsedAt, ...lease }: AmbiguousLease) {
-  return { ...lease, lapsedAt: new Date(lapsedAt).toISOString() }
+  return { ...lease, lapsedAt: iso(lapsedAt) }
 }

@@ -1,7 +1,7 @@
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import { Type, type Static } from 'typebox'
-import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { isoTime, isoTimeOrNull, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 import { FIELD_REQUIRED } from '../../engine/operations/field-errors.ts'
 import { ProblemError, type FieldErrors, type ValidationError } from '../../engine/operations/errors.ts'
 import {
@@ -242,9 +242,9 @@ export function challengeAt(challenge: Challenge, now: number): ChallengeView {
     resource: challenge.resource,
     amountSats: challenge.amountSats,
     status: statusOf(challenge, now),
-    createdAt: new Date(challenge.createdAt).toISOString(),
-    paidAt: challenge.paidAt === null ? null : new Date(challenge.paidAt).toISOString(),
-    expiresAt: new Date(challenge.expiresAt).toISOString(),
+    createdAt: iso(challenge.createdAt),
+    paidAt: iso(challenge.paidAt),
+    expiresAt: iso(challenge.expiresAt),
     idempotencyKey: challenge.idempotencyKey
   }
 }

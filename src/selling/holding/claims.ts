@@ -28,6 +28,12 @@ interface ClaimsOptions {
   readonly paid: OnPaid | null
 }
 
+/** A single-use payment that is ours until its response has gone out. */
+export interface Leased {
+  readonly lease: Lease
+  readonly challenge: Sale
+}
+
 /**
  * Claims payments of verified credentials and reports the first claim of each. A database error claims nothing and is
  * 503 with Retry-After; a 402 would make the payer pay again.
@@ -88,7 +94,7 @@ export class Claims {
     bond: Bond | null = null,
     isFinal = false,
     scheme: 'payment' | 'x402' = 'payment'
-  ): Promise<{ readonly lease: Lease; readonly challenge: Sale } | null> {
+  ): Promise<Leased | null> {
     const { leases, store } = this.#options
     const where = this.#where(merchantId)
     const taken = await leases

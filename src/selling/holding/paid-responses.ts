@@ -8,6 +8,7 @@ import { settlement, x402Header } from '../../lightning/codecs/x402.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
+import type { Leased } from './claims.ts'
 
 export interface Paid {
   readonly kind: 'paid'
@@ -19,6 +20,22 @@ export interface Paid {
   readonly x402Network?: string
   /** Paid by a payment page's pass, which is a cookie (decision 310). */
   readonly isByPass?: true
+}
+
+/** A single use, under its lease. */
+export function paidOnce(scheme: 'payment' | 'x402', { lease, challenge }: Leased, challengeId: string | null): Paid {
+  const { paymentHash } = lease
+  return {
+    kind: 'paid',
+    payment: { scheme, paymentHash, amountSats: challenge.amountSats },
+    lease,
+    challengeId
+  }
+}
+
+/** Frozen, since it may be kept for many requests. */
+export function paidForLong(payment: RequestPayment, challengeId: string | null = null): Paid {
+  return Object.freeze({ kind: 'paid', payment: Object.freeze(payment), lease: null, challengeId })
 }
 
 /** Safe methods (RFC 9110, 9.2.1). */

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import { prefersProblem } from '../../engine/message/accept.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { Reply } from '../../engine/message/reply.ts'
@@ -111,7 +112,7 @@ function sessionMember(deposit: DepositChallenge | null): object {
       unit: terms.unitType,
       unit_sats: terms.unitSats,
       idle_timeout_seconds: terms.idleSeconds,
-      expires_at: new Date(challenge.expiresAt).toISOString()
+      expires_at: iso(challenge.expiresAt)
     }
   }
 }
@@ -199,7 +200,7 @@ export function paymentRequired(
       invoice: challenge.invoice,
       amount_sats: challenge.amountSats,
       payment_hash: challenge.paymentHash,
-      expires_at: new Date(challenge.expiresAt).toISOString()
+      expires_at: iso(challenge.expiresAt)
     },
     ...sessionMember(deposit)
   }

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -133,7 +134,7 @@ export class OfferedPrices {
       await tx`
         insert into offered_prices (place, price, asked_until)
         select place, price, asked_until::timestamptz
-        from unnest(${former.map(row => row.place)}::text[], ${former.map(row => row.price)}::text[], ${former.map(row => new Date(row.until).toISOString())}::text[])
+        from unnest(${former.map(row => row.place)}::text[], ${former.map(row => row.price)}::text[], ${former.map(row => iso(row.until))}::text[])
           as former (place, price, asked_until)
         on conflict (place, price) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
       // The last offered price, of whichever process, ends now.

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { SessionRefund } from '../../lightning/payment-scheme/session-challenge.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Capabilities, PayoutRequest } from '../../lightning/provider-calls/provider.ts'
@@ -157,7 +158,7 @@ export function standingOf(session: PrepaidSession): string {
   if (session.refundStatus === null) return 'It has not begun, or waits for its next attempt.'
   if (refund?.status !== 'pending') return `It is ${session.refundStatus}.`
   if (!isUnknownToProvider(refund)) return 'The provider accepted it and reports its outcome.'
-  return `It is looked up; what the provider never acknowledges can be settled from ${new Date(refund.askedAt + UNKNOWN_GRACE).toISOString()} on.`
+  return `It is looked up; what the provider never acknowledges can be settled from ${iso(refund.askedAt + UNKNOWN_GRACE)} on.`
 }
 
 export interface SessionSettlement {

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { Ledger } from '../balances/ledger.ts'
 import type { BalanceStore } from '../balances/store.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -19,7 +20,7 @@ import {
   SEND_WITHIN,
   UNKNOWN_GRACE
 } from '../../lightning/providers/payout-states.ts'
-import type { Clock } from '../../platform/system/clock.ts'
+import { pause, type Clock } from '../../platform/system/clock.ts'
 import { numericId, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { SessionCounters } from './open.ts'
@@ -113,9 +114,7 @@ export class SessionRefunds {
       }
       const isAwaited = session.heldMsat > 0 ? waited < HELD_WAIT : isBeingSent(session, clock.now())
       if (!isAwaited) return sessionRefund(session)
-      await new Promise<void>(resolve => {
-        clock.after(LOOK_EVERY, resolve)
-      })
+      await pause(clock, LOOK_EVERY)
     }
   }
 
@@ -298,10 +297,7 @@ export class SessionRefunds {
         log.warn(fields, 'The refund of a session failed; POST /api/admin/sessions/{sessionId}/refund sends it again')
         await this.write(sql, session, afterRefusal(current, now), fault)
       } else {
-        log.warn(
-          { ...fields, retryAt: new Date(retryAt).toISOString() },
-          'The refund of a session was not sent; it is sent again later'
-        )
+        log.warn({ ...fields, retryAt: iso(retryAt) }, 'The refund of a session was not sent; it is sent again later')
         await store.putBack(sql, id, retryAt, refusals, fault)
       }
       return await store.find(id, sql)

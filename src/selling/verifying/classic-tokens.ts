@@ -17,7 +17,7 @@ import { buys, isOfPrice } from '../offers/price-grace.ts'
 import type { Challenge, ClaimCondition } from '../holding/challenge.ts'
 import type { KnownToken, Remember } from './token-cache.ts'
 import { caveatRefused, invalidToken, type ClassicRefused } from './verdict.ts'
-import type { Paid } from '../holding/paid-responses.ts'
+import { paidForLong, type Paid } from '../holding/paid-responses.ts'
 import type { VerifierOptions } from './verify.ts'
 
 type Classic = Extract<Credential, { kind: 'classic' }>
@@ -118,7 +118,7 @@ export class ClassicTokens {
         ? invalidToken('services', refused.message)
         : caveatRefused({ ...refused, status: 403, caveat: 'expires' })
     // What it cost is not known, and nothing is earned again.
-    return { kind: 'paid', payment: { scheme: 'l402', paymentHash, amountSats: 0 }, lease: null, challengeId: null }
+    return paidForLong({ scheme: 'l402', paymentHash, amountSats: 0 })
   }
 
   /** Payment hash of our macaroon; else null. */
@@ -162,18 +162,11 @@ export class ClassicTokens {
     const condition = this.#conditionOf(token, offer.proxyId)
     const claimed = await claims.claimSummary(token.paymentHash, token.grant.merchantId, condition)
     if (claimed === null) return this.#unclaimed(token)
-    const paid: Paid = Object.freeze({
-      kind: 'paid',
-      payment: Object.freeze({
-        scheme: 'l402',
-        paymentHash: token.paymentHash,
-        amountSats: claimed.amountSats,
-        ...(token.grant.limits === null ? {} : { limits: token.grant.limits })
-      }),
-      lease: null,
-      challengeId: null
-    })
-    remember?.({ kind: 'l402', grant: token.grant, asked: claimed.asked, issuedAt: claimed.createdAt, paid })
+    const { grant, paymentHash } = token
+    const { amountSats, asked, createdAt: issuedAt } = claimed
+    const limits = grant.limits === null ? {} : { limits: grant.limits }
+    const paid = paidForLong({ scheme: 'l402', paymentHash, amountSats, ...limits })
+    remember?.({ kind: 'l402', grant, asked, issuedAt, paid })
     return paid
   }
 

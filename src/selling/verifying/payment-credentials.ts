@@ -6,7 +6,7 @@ import {
   type PaymentCredential
 } from '../../lightning/payment-scheme/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../../lightning/codecs/hmac.ts'
-import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
+import { isSpentByCrash, paidForLong, paidOnce, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { notOurs, type PaymentFit } from './payment-fit.ts'
 import { OWN_FIELD_MARK, type Challenge } from '../holding/challenge.ts'
@@ -69,15 +69,10 @@ export class PaymentCredentials {
     const refused = this.#fit.unbound(challenge, offer) ?? (await this.#fit.wrongBody(challenge, ctx, offer))
     if (refused !== null) return refused
     if (challenge.state === 'spent') return this.#fit.taken(challenge)
-    const { paymentHash, amountSats } = challenge
+    const { paymentHash } = challenge
     const taken = await this.#options.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
     if (taken === null) return this.#fit.taken(await this.#options.claims.find(paymentHash))
-    return {
-      kind: 'paid',
-      payment: { scheme: 'payment', paymentHash, amountSats },
-      lease: taken.lease,
-      challengeId: genuine.credential.id
-    }
+    return paidOnce('payment', taken, genuine.credential.id)
   }
 
   /** Claims for the key to a balance; not leased, since it is sent until the balance is used up (decision 182). */
@@ -90,12 +85,7 @@ export class PaymentCredentials {
     const { claims } = this.#options
     const challenge = await claims.claim(paymentHash, 'payment', merchantId)
     if (challenge === null) return this.#fit.taken(await claims.find(paymentHash))
-    const paid: Paid = Object.freeze({
-      kind: 'paid',
-      payment: Object.freeze({ scheme: 'payment', paymentHash, amountSats }),
-      lease: null,
-      challengeId: genuine.credential.id
-    })
+    const paid = paidForLong({ scheme: 'payment', paymentHash, amountSats }, genuine.credential.id)
     remember?.({ kind: 'payment', challenge, paid })
     return paid
   }
@@ -132,13 +122,7 @@ export class PaymentCredentials {
       },
       isSpentByCrash(offer)
     )
-    if (taken === null) return null
-    return {
-      kind: 'paid',
-      payment: { scheme: 'payment', paymentHash, amountSats },
-      lease: taken.lease,
-      challengeId: credential.id
-    }
+    return taken === null ? null : paidOnce('payment', taken, credential.id)
   }
 
   /**
@@ -156,7 +140,7 @@ export class PaymentCredentials {
     if (off !== null) return off
     if (!parsed.ok) return paymentRefused(parsed.slug, 'malformed', parsed.detail)
     const { credential } = parsed
-    const isOurs = matchPaymentId(credential.id, credential, this.#options.keys().paymentIdKeys) !== null
+    const isOurs = this.#isOurs(credential)
     // Only a digest that was not echoed can still make the id ours; the stored challenge has it.
     if (!isOurs && credential.digest !== null) return notOurs()
     if (!preimageMatches(credential.preimage, credential.charge.paymentHash))
@@ -164,17 +148,15 @@ export class PaymentCredentials {
     return { credential, isOurs }
   }
 
+  #isOurs(credential: PaymentCredential): boolean {
+    return matchPaymentId(credential.id, credential, this.#options.keys().paymentIdKeys) !== null
+  }
+
   async #storedPayment({ credential, isOurs }: OwnPayment): Promise<GenuinePayment | PaymentRefusedVerdict> {
     const challenge = await this.#options.claims.find(credential.charge.paymentHash)
     if (challenge === null) return notOurs()
-    const ours =
-      isOurs ||
-      (challenge.digest !== null &&
-        matchPaymentId(
-          credential.id,
-          { ...credential, digest: challenge.digest },
-          this.#options.keys().paymentIdKeys
-        ) !== null)
+    const { digest } = challenge
+    const ours = isOurs || (digest !== null && this.#isOurs({ ...credential, digest }))
     if (!ours || challenge.payment?.id !== credential.id) return notOurs()
     return { credential, challenge }
   }
@@ -202,12 +184,7 @@ export class PaymentCredentials {
     const claimed = await claims.claim(paymentHash, 'payment-legacy', challenge.merchantId)
     if (claimed === null)
       return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
-    const paid: Paid = Object.freeze({
-      kind: 'paid',
-      payment: Object.freeze({ scheme: 'payment-legacy', paymentHash, amountSats: claimed.amountSats }),
-      lease: null,
-      challengeId: null
-    })
+    const paid = paidForLong({ scheme: 'payment-legacy', paymentHash, amountSats: claimed.amountSats })
     // A bound body must be compared each time.
     if (claimed.digest === null) remember?.({ kind: 'payment-legacy', challenge: claimed, paid })
     return paid

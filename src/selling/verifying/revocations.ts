@@ -10,15 +10,19 @@ import type { ChallengeStore } from '../holding/store.ts'
 // Milliseconds; below the promised 5 seconds, including the read.
 const REFRESH = 4_000
 
+interface RevocationsOptions {
+  readonly store: ChallengeStore
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+}
+
 /**
  * The revocation list in memory, read on notifications, and every 4 seconds in case one is lost. So a revocation
  * reaches every process within 5. An entry of a proxy or merchant covers what was issued until then.
  */
 export class Revocations {
-  readonly #store: ChallengeStore
-  readonly #database: Database
-  readonly #clock: Clock
-  readonly #log: Log
+  readonly #options: RevocationsOptions
   #payments: ReadonlySet<string> = new Set()
   #proxies: ReadonlyMap<string, number> = new Map()
   #merchants: ReadonlyMap<string, number> = new Map()
@@ -28,11 +32,8 @@ export class Revocations {
   // A read may miss a concurrent change.
   readonly #reading = new Rerun(() => this.#read())
 
-  constructor(store: ChallengeStore, database: Database, clock: Clock, log: Log) {
-    this.#store = store
-    this.#database = database
-    this.#clock = clock
-    this.#log = log
+  constructor(options: RevocationsOptions) {
+    this.#options = options
   }
 
   has(paymentHash: string, proxyId: string | null, merchantId: string | null, issuedAt: number): boolean {
@@ -60,7 +61,7 @@ export class Revocations {
 
   /** Reads and follows the list. Resolves even if the database is down. */
   async start(): Promise<void> {
-    this.#timer ??= this.#clock.every(REFRESH, () => {
+    this.#timer ??= this.#options.clock.every(REFRESH, () => {
       void this.refresh()
     })
     await this.refresh()
@@ -77,9 +78,9 @@ export class Revocations {
    * @throws Unavailable without the database
    */
   async revoke(kind: RevokedKind, id: string): Promise<number> {
-    const now = this.#clock.now()
+    const now = this.#options.clock.now()
     try {
-      await this.#store.revoke({ kind, id }, now)
+      await this.#options.store.revoke({ kind, id }, now)
     } catch (error) {
       throw new Unavailable(
         'Revocation unavailable',
@@ -90,12 +91,12 @@ export class Revocations {
       )
     }
     await this.refresh()
-    this.#log.info({ kind, id }, 'Credentials were revoked')
+    this.#options.log.info({ kind, id }, 'Credentials were revoked')
     return now
   }
 
   async reinstate(kind: RevokedKind, id: string): Promise<void> {
-    await this.#store.reinstate({ kind, id })
+    await this.#options.store.reinstate({ kind, id })
     await this.refresh()
   }
 
@@ -110,16 +111,16 @@ export class Revocations {
   async #read(): Promise<void> {
     try {
       // Before the first read, so that no change is missed.
-      this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => {
+      this.#stop ??= await this.#options.database.listen(REVOCATIONS_CHANNEL, () => {
         void this.refresh()
       })
-      const all = await this.#store.revocations()
+      const all = await this.#options.store.revocations()
       this.#payments = new Set(all.filter(entry => entry.kind === 'payment').map(entry => entry.id))
       this.#proxies = moments(all, 'proxy')
       this.#merchants = moments(all, 'merchant')
       this.#empty = all.length === 0
     } catch (error) {
-      this.#log.warn({ err: error }, 'The revocation list could not be read')
+      this.#options.log.warn({ err: error }, 'The revocation list could not be read')
     }
   }
 }

@@ -1,3 +1,4 @@
+import { iso } from '../../engine/formats/iso-time.ts'
 import type { RequestPayment } from '../../engine/message/context.ts'
 import type { CaveatFailure } from '../../lightning/l402/caveats.ts'
 import type { PaymentFailureSlug, SessionFailureSlug } from '../../lightning/payment-scheme/payment-problem.ts'
@@ -150,7 +151,7 @@ export function asInDraft01(refused: PaymentRefusedVerdict): PaymentRefusedVerdi
 
 // Beyond the range of Date.
 function instant(seconds: number): string {
-  return seconds < 8_640_000_000_000 ? new Date(seconds * 1000).toISOString() : `unix second ${seconds}`
+  return seconds < 8_640_000_000_000 ? iso(seconds * 1000) : `unix second ${seconds}`
 }
 
 // Details may repeat client input, and become a header.

@@ -1,3 +1,4 @@
+import { pause } from '../../platform/system/clock.ts'
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
@@ -5,7 +6,7 @@ import { PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 import { contentDigest } from '../../lightning/payment-scheme/payment-challenge.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/codecs/bolt11.ts'
 import { requirementsOf, settlementFault, type ExactCredential } from '../../lightning/codecs/x402.ts'
-import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
+import { isSpentByCrash, paidOnce, type Paid } from '../holding/paid-responses.ts'
 import { hasBoundBody, type Offer } from '../offers/offer.ts'
 import { x402Binding } from '../offers/x402-binding.ts'
 import type { Challenge } from '../holding/challenge.ts'
@@ -52,7 +53,7 @@ export class X402Credentials {
       const reason = unbound.slug === 'payment-insufficient' ? 'amount_mismatch' : 'request_mismatch'
       return refused(`invalid_exact_lnbtc_${reason}`, unbound.detail)
     }
-    const { merchantId, amountSats, state } = challenge
+    const { merchantId, state } = challenge
     const { isUnproven } = credential
     // Others may have seen the invoice, such as the payer's wallet.
     if (isUnproven && challenge.clientKey !== clientNetwork(ctx.clientAddress))
@@ -61,13 +62,7 @@ export class X402Credentials {
     const taken =
       state === 'spent' ? null : await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer), 'x402')
     if (taken === null) return refused('duplicate_settlement', 'The payment was already used, or is in use')
-    return {
-      kind: 'paid',
-      payment: { scheme: 'x402', paymentHash, amountSats },
-      lease: taken.lease,
-      challengeId: null,
-      x402Network: requirements.network
-    }
+    return { ...paidOnce('x402', taken, null), x402Network: requirements.network }
   }
 
   /**
@@ -78,9 +73,7 @@ export class X402Credentials {
     const { clock, polls } = this.#options
     if (challenge.paidAt !== null || challenge.settledAt !== null || (await polls.isPaid(challenge, isProven))) return
     if (isProven) {
-      await new Promise<void>(resolve => {
-        clock.after(LATE_MS, resolve)
-      })
+      await pause(clock, LATE_MS)
       if (await polls.isPaid(challenge, true)) return
     }
     throw new Unavailable(PROVIDER_UNAVAILABLE, 'The payment is not confirmed yet. Send the same request again.', 5)

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { orNull, part, readResponse } from '../../engine/formats/response-schema.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import type { Clock } from '../../platform/system/clock.ts'
+import { pause, type Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
 import { graphFault, statusFault, throttled, requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
@@ -103,7 +103,7 @@ export class ShopifyCalls {
         'the store platform was asked too often; asking again'
       )
       if (sent.cost.status === null || this.#budgets.waitFor(key, this.#costOf(operation)) === 0)
-        await this.#sleep(BLIND_WAIT)
+        await pause(this.#clock, BLIND_WAIT)
     }
   }
 
@@ -125,7 +125,7 @@ export class ShopifyCalls {
     const wait = this.#budgets.waitFor(key, cost)
     if (wait > (operation.isPaid === true ? MAX_WAIT_PAID : MAX_WAIT)) throw throttled(null, wait)
     this.#budgets.spend(key, cost)
-    if (wait > 0) await this.#sleep(wait)
+    if (wait > 0) await pause(this.#clock, wait)
   }
 
   #costOf(operation: ShopifyOperation): number {
@@ -164,12 +164,6 @@ export class ShopifyCalls {
       errors: reply?.errors ?? undefined,
       cost: { requested: cost?.requestedQueryCost ?? null, status: cost?.throttleStatus ?? null }
     }
-  }
-
-  async #sleep(ms: number): Promise<void> {
-    await new Promise<void>(resolve => {
-      this.#clock.after(ms, resolve)
-    })
   }
 }
 
