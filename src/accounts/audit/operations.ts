@@ -1,7 +1,7 @@
 import { nullableInteger } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
+import { CSV, memberColumns, type CsvColumns } from '../../engine/formats/csv.ts'
 import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import {
   keysetQuery,
@@ -65,8 +65,7 @@ const columns: CsvColumns<AuditEntry> = {
   operation: ({ operation }) => operation,
   target: ({ target }) => JSON.stringify(target),
   change: ({ change }) => JSON.stringify(change),
-  status: ({ status }) => status,
-  id: ({ id }) => id
+  ...memberColumns<AuditEntry>('status', 'id')
 }
 
 export function auditOperations(store: AuditStore): AnyOperation[] {

@@ -3,7 +3,7 @@ import { isoTime, iso, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { periodOf, keysetQuery, nextPage, listed, listingHeaders } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
-import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
+import { CSV, memberColumns, type CsvColumns } from '../../engine/formats/csv.ts'
 import { merchantOf, adminOperation, settingsRead } from '../merchants/principal.ts'
 import { PROXY_STEPS, type ProxyStep, type ProxyTraffic } from './proxy-traffic.ts'
 import { STATUS_CLASSES, type KeptRequest, type RequestLogStore } from './request-log.ts'
@@ -217,12 +217,7 @@ export type RequestPage = Static<typeof RequestPage>
 
 const REQUEST_COLUMNS: CsvColumns<KeptRequest> = {
   at: ({ at }) => iso(at),
-  method: ({ method }) => method,
-  path: ({ path }) => path,
-  status: ({ status }) => status,
-  isPaid: ({ isPaid }) => isPaid,
-  latencyMs: ({ latencyMs }) => latencyMs,
-  correlationId: ({ correlationId }) => correlationId
+  ...memberColumns<KeptRequest>('method', 'path', 'status', 'isPaid', 'latencyMs', 'correlationId')
 }
 
 export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLogStore): AnyOperation[] {

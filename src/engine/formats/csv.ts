@@ -4,6 +4,14 @@ type CsvValue = string | number | bigint | boolean | null
 
 export type CsvColumns<T> = Readonly<Record<string, (row: T) => CsvValue>>
 
+type CsvMember<T> = { [K in keyof T]: T[K] extends CsvValue ? K : never }[keyof T] & string
+
+/** Columns that are members of the row. */
+export function memberColumns<T>(...names: ReadonlyArray<CsvMember<T>>): CsvColumns<T> {
+  // As the constraint says.
+  return Object.fromEntries(names.map(name => [name, (row: T) => row[name] as CsvValue]))
+}
+
 export const CSV = 'text/csv; charset=utf-8; header=present'
 
 export function csvHeaders(fileName: string): readonly string[] {

@@ -1,6 +1,6 @@
 import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { Type, type Static, type TSchema } from 'typebox'
-import { type CsvColumns, CSV } from '../../engine/formats/csv.ts'
+import { type CsvColumns, CSV, memberColumns } from '../../engine/formats/csv.ts'
 import {
   keysetQuery,
   ListTotal,
@@ -57,17 +57,19 @@ export type PaymentPage = Static<typeof PaymentPage>
 const AdminPayment = Type.Object({ merchantId: Type.Integer(), ...ListedPayment.properties }, { title: 'AdminPayment' })
 
 const columns: CsvColumns<Payment> = {
-  invoiceId: ({ invoiceId }) => invoiceId,
-  orderId: ({ orderId }) => orderId,
-  status: ({ status }) => status,
-  amount: ({ amount }) => amount,
-  currency: ({ currency }) => currency,
-  amountSats: ({ amountSats }) => amountSats,
-  receivedSats: ({ receivedSats }) => receivedSats,
-  description: ({ description }) => description,
-  customerName: ({ customerName }) => customerName,
-  customerEmail: ({ customerEmail }) => customerEmail,
-  paymentHash: ({ paymentHash }) => paymentHash,
+  ...memberColumns<Payment>(
+    'invoiceId',
+    'orderId',
+    'status',
+    'amount',
+    'currency',
+    'amountSats',
+    'receivedSats',
+    'description',
+    'customerName',
+    'customerEmail',
+    'paymentHash'
+  ),
   createdAt: ({ createdAt }) => iso(createdAt),
   expiresAt: ({ expiresAt }) => iso(expiresAt),
   paidAt: ({ paidAt }) => iso(paidAt)

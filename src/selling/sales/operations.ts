@@ -1,6 +1,6 @@
 import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static, type TSchema } from 'typebox'
-import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
+import { CSV, memberColumns, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
 import { isoTime, isoTimeQuery, iso } from '../../engine/formats/iso-time.ts'
 import {
   keysetQuery,
@@ -171,27 +171,39 @@ function view({ soldAt, merchantId: _whose, ...sale }: SoldChallenge) {
 
 const saleColumns: CsvColumns<SoldChallenge> = {
   soldAt: ({ soldAt }) => iso(soldAt),
-  source: ({ source }) => source,
-  resource: ({ resource }) => resource,
-  description: ({ description }) => description,
-  proxyId: ({ proxyId }) => proxyId,
-  scheme: ({ scheme }) => scheme,
-  sats: ({ sats }) => sats,
-  price: ({ price }) => price,
-  state: ({ state }) => state,
-  isRevoked: ({ isRevoked }) => isRevoked,
-  orderNumber: ({ orderNumber }) => orderNumber,
-  orderStatus: ({ orderStatus }) => orderStatus,
-  paymentHash: ({ paymentHash }) => paymentHash
+  ...memberColumns<SoldChallenge>(
+    'source',
+    'resource',
+    'description',
+    'proxyId',
+    'scheme',
+    'sats',
+    'price',
+    'state',
+    'isRevoked',
+    'orderNumber',
+    'orderStatus',
+    'paymentHash'
+  )
 }
 
 const earnedColumns: CsvColumns<Earned> = {
   at: ({ at }) => iso(at),
-  key: ({ key }) => key,
-  name: ({ name }) => name,
-  sales: ({ sales }) => sales,
-  sats: ({ sats }) => sats
+  ...memberColumns<Earned>('key', 'name', 'sales', 'sats')
 }
+
+const merchants = {
+  tag: 'Merchant',
+  access: 'merchant',
+  method: 'GET',
+  mount: { use: 'merchant-api', chain: 'settings-read' }
+} as const
+const operators = {
+  tag: 'Admin',
+  access: 'admin',
+  method: 'GET',
+  mount: { use: 'operator-api', chain: 'admin' }
+} as const
 
 /** @throws ValidationError for two owners */
 function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly own?: boolean }): SalesOwner {
@@ -218,15 +230,12 @@ function saleLists({ store }: SalesOperationDependencies): AnyOperation[] {
   const page = (schema: TSchema) => ({ 200: { description: 'One page, newest first.', schema, also: CSV } })
   return [
     defineOperation({
+      ...merchants,
       id: 'listSales',
-      method: 'GET',
       path: '/api/merchant/sales',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'List sales of proxies, challenges, stores and bundles, newest first, as JSON pages or CSV',
       description:
         'Each paid challenge once. Invoices that you asked for yourself are at /api/payments. Entries of routes and proxies are listed until a month after their token expired; sums stay.',
-      tag: 'Merchant',
-      access: 'merchant',
       headers: listingHeaders,
       query: SaleQuery,
       responses: page(SalePage),
@@ -234,14 +243,11 @@ function saleLists({ store }: SalesOperationDependencies): AnyOperation[] {
         listed(ctx, query, { ...listing({ merchantId: merchantOf(ctx).id }, query), columns: saleColumns, view })
     }),
     defineOperation({
+      ...operators,
       id: 'adminListSales',
-      method: 'GET',
       path: '/api/admin/sales',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: "What all merchants and the gateway's own routes sold, newest first, as a page or as CSV",
       description: 'Entries of routes and proxies are listed until a month after their token expired; sums stay.',
-      tag: 'Admin',
-      access: 'admin',
       headers: listingHeaders,
       query: AdminSaleQuery,
       responses: page(pageOf(AdminSale, 'AdminSalePage')),
@@ -290,31 +296,25 @@ function earningSums({ earnings, clock }: SalesOperationDependencies): AnyOperat
   }
   return [
     defineOperation({
+      ...merchants,
       id: 'getEarnings',
-      method: 'GET',
       path: '/api/merchant/earnings',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Earnings by hour, day or month, and by source',
       description:
         'Sums of what was paid, payments and sales alike, before refunds and fees; exact at any moment. A session counts with its whole deposits ' +
         'when they are paid, under the route that asked for them; its refunds are at /api/admin/sessions. Steps are in UTC: for ' +
         'days of another zone ask by hour. At most 744 hours, 366 days or 120 months.',
-      tag: 'Merchant',
-      access: 'merchant',
       headers: listingHeaders,
       query: EarningsQuery,
       responses,
       handle: ({ ctx, query }) => answer(ctx, { merchantId: merchantOf(ctx).id }, query)
     }),
     defineOperation({
+      ...operators,
       id: 'adminGetEarnings',
-      method: 'GET',
       path: '/api/admin/earnings',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: "What all merchants and the gateway's own routes earned by hour, day or month, and of what",
       description: 'As a merchant’s own; over all of them also by merchant.',
-      tag: 'Admin',
-      access: 'admin',
       headers: listingHeaders,
       query: AdminEarningsQuery,
       responses,
@@ -325,16 +325,13 @@ function earningSums({ earnings, clock }: SalesOperationDependencies): AnyOperat
 
 function modelMargins({ margins, clock }: SalesOperationDependencies): AnyOperation {
   return defineOperation({
+    ...operators,
     id: 'adminGetMargins',
-    method: 'GET',
     path: '/api/admin/margins',
-    mount: { use: 'operator-api', chain: 'admin' },
     summary: 'Revenue and cost of models by day, on routes with a price list',
     description:
       'Amounts in millisatoshis, when they were used rather than when their bundle was paid. Days in UTC, at most 366. ' +
       'The margin is what was charged less the cost.',
-    tag: 'Admin',
-    access: 'admin',
     query: Type.Pick(Type.Object(earningsQuery), ['from', 'to']),
     responses: { 200: { description: 'Sums by day, highest earnings first.', schema: MarginsView } },
     async handle({ query }) {
