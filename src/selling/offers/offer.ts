@@ -138,8 +138,6 @@ const PING_PATH = '/l402/test/ping'
 
 const QUOTE = 'Quote (highest price): '
 
-const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
-
 /**
  * Makes the offers of one operator's route; precomputes what does not depend on the request. The ping is such a route,
  * distinct in counts and rows only (decision 129).
@@ -148,26 +146,15 @@ export class RouteOffers {
   readonly #prices: RequestPricer
   readonly #grace: (places: readonly string[]) => PriceGrace | null
   readonly #elsewhere: boolean
-  readonly #source: 'route' | 'ping'
   readonly #meter: MeterConfig | null
-  readonly #sessions: SessionsConfig | null
   readonly takesKeys: boolean
   /** Of requests with a key, which on a route without a meter pay by it alone; null without keys. */
   readonly #keyMeter: MeterConfig | null
-  readonly #keepsAuthorization: boolean
-  readonly #service: string
-  readonly #balanceService: string
-  readonly #place: string
   readonly #pattern: string | null
-  readonly #tokensOnly: boolean
-  readonly #tokenValiditySeconds: number
-  readonly #balanceValiditySeconds: number
-  readonly #invoiceExpirySeconds: number
   readonly #description: string
-  readonly #renewal: Renewal
-  readonly #order: SchemeOrder | null
-  readonly #releaseOn: readonly ReleaseClass[]
-  readonly #afterCrash: AfterCrash
+  /** What no request changes, of single payments and of balances. */
+  readonly #single: Template
+  readonly #balance: Template
 
   constructor(
     route: RouteConfig,
@@ -176,37 +163,48 @@ export class RouteOffers {
     servers: PriceServers | null = null,
     audiences: Audiences | null = null
   ) {
+    const service = route.service ?? defaults.serviceName
     this.#elsewhere = route.upstream.kind === 'proxy'
-    this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
     this.#meter = route.meter ?? null
-    this.#sessions = route.sessions ?? null
     this.takesKeys = route.keys
     this.#keyMeter = keyMeterOf(route)
-    this.#keepsAuthorization = route.keepAuthorization
-    const service = route.service ?? defaults.serviceName
-    this.#service = serviceCaveat(service, false)
-    this.#balanceService = serviceCaveat(service, true)
-    this.#tokensOnly = route.invoices === false
-    this.#place = routePlace(route)
     this.#pattern = route.service !== undefined ? '/*' : route.tokenPath === 'pattern' ? patternOf(route) : null
+    this.#description = route.description ?? addressOf(route, defaults.publicHost)
+    this.#single = {
+      ...UNROUTED,
+      source: route.match.path.includes(PING_PATH) ? 'ping' : 'route',
+      sessions: route.sessions ?? null,
+      keys: route.keys,
+      keepsAuthorization: route.keepAuthorization,
+      service: serviceCaveat(service, false),
+      merchantId: null,
+      proxyId: null,
+      place: routePlace(route),
+      wildcard: this.#pattern !== null,
+      tokenValiditySeconds: wholeSeconds(route.tokenValidity ?? defaults.tokenValidity),
+      invoiceExpirySeconds: wholeSeconds(defaults.invoiceExpiry),
+      payee: 'platform',
+      renewal: route.renewal,
+      order: route.order ?? null,
+      releaseOn: route.releaseOn,
+      afterCrash: route.afterCrash,
+      tokensOnly: route.invoices === false
+    }
+    this.#balance = {
+      ...this.#single,
+      service: serviceCaveat(service, true),
+      tokenValiditySeconds: wholeSeconds(route.tokenValidity ?? BALANCE_VALIDITY)
+    }
     this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
     const price = requestPricer(route.price ?? DEFAULT_PRICE, {
       grace: this.#grace,
       priceGrace: route.priceGrace,
-      place: this.#place,
+      place: this.#single.place,
       // A free call would pass the probe on; a balance would be bought at a price that its use does not have.
       quotes: route.free === undefined && route.meter === undefined && route.sessions === undefined,
       servers
     })
     this.#prices = route.audience === undefined ? price : this.#byAudience(route, price, audiences, defaults.publicHost)
-    this.#tokenValiditySeconds = wholeSeconds(route.tokenValidity ?? defaults.tokenValidity)
-    this.#balanceValiditySeconds = wholeSeconds(route.tokenValidity ?? BALANCE_VALIDITY)
-    this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
-    this.#description = route.description ?? addressOf(route, defaults.publicHost)
-    this.#renewal = route.renewal
-    this.#order = route.order ?? null
-    this.#releaseOn = route.releaseOn
-    this.#afterCrash = route.afterCrash
   }
 
   #byAudience(
@@ -221,7 +219,7 @@ export class RouteOffers {
       match.host === undefined ? publicHost : ctx.host.toLowerCase().replace(/:(?:80|443)$/, '')
     return audiencePricer(
       audience.map(entry => ({
-        terms: { ...ownTerms(entry.price), grace: this.#grace([this.#place]) },
+        terms: { ...ownTerms(entry.price), grace: this.#grace([this.#single.place]) },
         includes: ctx => audiences.includes(ctx, entry, authority(ctx))
       })),
       rest
@@ -268,7 +266,7 @@ export class RouteOffers {
    * @throws TypeError for an invalid price
    */
   ofCall(ctx: Context, price: number | string, operation: string): Offer {
-    return this.#at(ctx, price, this.#grace([callPlace(this.#place, operation)]))
+    return this.#at(ctx, price, this.#grace([callPlace(this.#single.place, operation)]))
   }
 
   #at(ctx: Context, price: number | string, grace: PriceGrace | null): Offer {
@@ -285,42 +283,28 @@ export class RouteOffers {
   }
 
   #offer(ctx: Context, terms: PriceTerms, meter = this.#meter): Offer {
+    const { amountSats, fiat, asked, grace, isQuote = false } = terms
+    const pattern = this.#pattern
     return {
-      amountSats: terms.amountSats,
-      fiat: terms.fiat,
-      asked: terms.asked,
-      source: this.#source,
+      ...(meter === null ? this.#single : this.#balance),
+      amountSats,
+      fiat,
+      asked,
+      grace,
       meter,
-      sessions: this.#sessions,
-      keys: this.takesKeys,
-      keepsAuthorization: this.#keepsAuthorization,
-      service: meter === null ? this.#service : this.#balanceService,
-      merchantId: null,
-      proxyId: null,
-      place: this.#place,
-      path: this.#pattern === null ? ctx.path : withinPattern(ctx.path, this.#pattern),
-      tokenPath: this.#pattern ?? ctx.path,
-      wildcard: this.#pattern !== null,
+      isQuote,
+      path: pattern === null ? ctx.path : withinPattern(ctx.path, pattern),
+      tokenPath: pattern ?? ctx.path,
       method: ctx.method,
       query: ctx.query,
-      tokenValiditySeconds: meter === null ? this.#tokenValiditySeconds : this.#balanceValiditySeconds,
-      invoiceExpirySeconds: this.#invoiceExpirySeconds,
-      description: terms.isQuote === true ? `${QUOTE}${this.#description}` : (terms.description ?? this.#description),
-      isQuote: terms.isQuote === true,
-      payee: 'platform',
+      description: isQuote ? `${QUOTE}${this.#description}` : (terms.description ?? this.#description),
       // What pays for a quote buys a request with another body.
-      bindsDigest: meter === null && terms.isQuote !== true,
-      renewal: this.#renewal,
-      order: this.#order,
-      grace: terms.grace,
-      releaseOn: this.#releaseOn,
-      afterCrash: this.#afterCrash,
-      closed: null,
-      tokensOnly: this.#tokensOnly,
-      errorMembers: NO_MEMBERS
+      bindsDigest: meter === null && !isQuote
     }
   }
 }
+
+type Template = Omit<Offer, 'amountSats' | 'path' | 'tokenPath' | 'method' | 'query' | 'description'>
 
 /**
  * The offer of a session's deposit for these unit costs. All of the operator's routes take the same session, so it
