@@ -47,7 +47,7 @@ export function openBalances(dependencies: {
     database,
     clock,
     log,
-    settled: balanceCounters(metrics).settled,
+    settled: chargeCounter(metrics),
     timeout: settings().leaseTimeout
   })
   const balances = new Balances({ ...dependencies, store, ledger, quotes: prices })
@@ -74,12 +74,8 @@ export function openBalances(dependencies: {
   }
 }
 
-interface BalanceCounters {
-  /** Charge of a metered request and the loss beyond its balance, in millisatoshis. */
-  readonly settled: (chargedMsat: number, unpaidMsat: number) => void
-}
-
-function balanceCounters(metrics: Metrics): BalanceCounters {
+/** Counts the charge of a metered request and the loss beyond its balance, in millisatoshis. */
+function chargeCounter(metrics: Metrics): (chargedMsat: number, unpaidMsat: number) => void {
   const requests = metrics
     .counterCells('boltgate_metered_requests_total', 'Metered requests that were settled.', [])
     .cell({})
@@ -93,11 +89,9 @@ function balanceCounters(metrics: Metrics): BalanceCounters {
       []
     )
     .cell({})
-  return {
-    settled: (chargedMsat, unpaidMsat) => {
-      requests.add(1)
-      charged.add(chargedMsat)
-      unpaid.add(unpaidMsat)
-    }
+  return (chargedMsat, unpaidMsat) => {
+    requests.add(1)
+    charged.add(chargedMsat)
+    unpaid.add(unpaidMsat)
   }
 }

@@ -71,6 +71,18 @@ export function balanceOperations({
   const listed = { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) }
   const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
   const missing = 'There is no such balance.'
+  const merchants = {
+    tag: 'Merchant',
+    access: 'merchant',
+    method: 'GET',
+    mount: { use: 'merchant-api', chain: 'settings-read' }
+  } as const
+  const operators = {
+    tag: 'Admin',
+    access: 'admin',
+    method: 'GET',
+    mount: { use: 'operator-api', chain: 'admin' }
+  } as const
   return [
     defineOperation({
       id: 'getBalance',
@@ -108,14 +120,11 @@ export function balanceOperations({
       }
     }),
     defineOperation({
+      ...merchants,
       id: 'listBalances',
-      method: 'GET',
       path: '/api/merchant/balances',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: "Balances that were bought of the account's metered proxies",
       description: "What was bought of the account's metered proxies and what is left of it, by payment hash.",
-      tag: 'Merchant',
-      access: 'merchant',
       query: Query,
       responses: { 200: listed },
       handle: async ({ ctx, query }) => ({
@@ -124,14 +133,11 @@ export function balanceOperations({
       })
     }),
     defineOperation({
+      ...merchants,
       id: 'listBalanceEntries',
-      method: 'GET',
       path: '/api/merchant/balances/:balanceId/entries',
-      mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'List the charges of one balance',
       description: 'The charge of each request of one balance, for 90 days.',
-      tag: 'Merchant',
-      access: 'merchant',
       params: Params,
       query: Query,
       responses: { 200: entered, 404: missing },
@@ -141,28 +147,22 @@ export function balanceOperations({
       }
     }),
     defineOperation({
+      ...operators,
       id: 'adminListBalances',
-      method: 'GET',
       path: '/api/admin/balances',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: 'All balances',
       description: "Everybody's: those of the operator's own routes have no merchant.",
-      tag: 'Admin',
-      access: 'admin',
       query: Query,
       responses: { 200: listed },
       handle: async ({ query }) => ({ status: 200, body: (await store.list(pageRange(query))).map(view) })
     }),
     defineOperation({
+      ...operators,
       id: 'adminListBalanceEntries',
-      method: 'GET',
       path: '/api/admin/balances/:balanceId/entries',
-      mount: { use: 'operator-api', chain: 'admin' },
       summary: 'List the charges of one balance',
       description:
         'The charge of each request of one balance, for 90 days. Find a request in the access log by its correlation ID.',
-      tag: 'Admin',
-      access: 'admin',
       params: Params,
       query: Query,
       responses: { 200: entered },

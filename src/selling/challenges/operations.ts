@@ -79,8 +79,7 @@ export function challengeOperations(dependencies: ChallengeOperationDependencies
   const verifier = new ProducerVerifier(dependencies)
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
   return [
-    ...challengeRows(producer, refuse),
-    ...endpointRows(producer, refuse),
+    ...producerRows(producer, refuse),
     ...verifications(verifier, refuse),
     ...publicOperations(dependencies, verifier)
   ]
@@ -88,8 +87,9 @@ export function challengeOperations(dependencies: ChallengeOperationDependencies
 
 type Refuse = NonNullable<AnyOperation['refuse']>
 
-function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
-  const common = { tag: 'Producer', access: 'merchant', refuse } as const
+function producerRows(producer: Producer, refuse: Refuse): AnyOperation[] {
+  const mount = { use: 'merchant-api', chain: 'producer' } as const
+  const common = { tag: 'Producer', access: 'merchant', mount, refuse } as const
   return [
     defineOperation({
       ...common,
@@ -97,7 +97,6 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       unaudited: true,
       method: 'POST',
       path: '/api/l402/challenges',
-      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Create a challenge for a resource that you serve yourself',
       description:
         'For an API that is served elsewhere: answer your client with 402 and these values, then verify the credential that it returns. ' +
@@ -136,7 +135,6 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'listChallenges',
       method: 'GET',
       path: '/api/l402/challenges',
-      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'List the challenges created through this API, newest first',
       description:
         'paid means that a credential was verified: an invoice that was paid and never used reads as unpaid, and later as expired.',
@@ -156,7 +154,6 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'getChallenge',
       method: 'GET',
       path: '/api/l402/challenges/:paymentHash',
-      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'One challenge',
       description: 'The state of one challenge, by the payment hash of its invoice.',
       responses: {
@@ -169,19 +166,12 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
         status: 200,
         body: await producer.get(merchantOf(ctx), params.paymentHash)
       })
-    })
-  ]
-}
-
-function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
-  const common = { tag: 'Producer', access: 'merchant', refuse } as const
-  return [
+    }),
     defineOperation({
       ...common,
       id: 'listEndpoints',
       method: 'GET',
       path: '/api/l402/endpoints',
-      mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'List the resources with challenges, newest first',
       description: "Those that are not retired count for the plan's cap, together with the account's proxies.",
       query: EndpointQuery,
@@ -200,7 +190,6 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       id: 'retireEndpoint',
       method: 'POST',
       path: '/api/l402/endpoints/retire',
-      mount: { use: 'merchant-api', chain: 'producer' },
       summary: "Retire a resource, which frees its place under the plan's cap",
       description:
         'No challenge can be made for the resource from then on; credentials that were sold go on being good.',
@@ -268,29 +257,25 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
 }
 
 function publicOperations(dependencies: ChallengeOperationDependencies, verifier: ProducerVerifier): AnyOperation[] {
+  const mount = { use: 'merchant-api', chain: 'public-read' } as const
+  const common = { tag: 'L402', access: 'public', method: 'GET', mount } as const
   return [
     defineOperation({
+      ...common,
       id: 'getPricing',
-      method: 'GET',
       path: '/api/l402/pricing',
-      mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The price list',
       description: "The priced routes of this gateway. The price is `varies` where it depends on a merchant's proxy.",
-      tag: 'L402',
-      access: 'public',
       responses: { 200: { description: 'The price list.', schema: PriceList } },
       handle: () => ({ status: 200, body: priceList(dependencies.config()) })
     }),
     defineOperation({
+      ...common,
       id: 'getTokenStatus',
-      method: 'GET',
       path: '/api/l402/status',
-      mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'Verify an L402 token without using it',
       description:
         'For a client that keeps tokens: whether to use the one it has or to buy again. Whatever is wrong with it, the status is 200.',
-      tag: 'L402',
-      access: 'public',
       headers: {
         Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that the request is not authenticated.'
       },

@@ -29,6 +29,8 @@ const Revoked = Type.Object(
   { title: 'Revocation' }
 )
 
+const ADMIN = { use: 'operator-api', chain: 'admin' } as const
+
 const PaymentHash = Type.Object({ paymentHash: Type.String() })
 const ProxyId = Type.Object({ proxyId: Type.String() })
 const MerchantId = Type.Object({ merchantId: Type.String() })
@@ -54,19 +56,12 @@ const missing = (what: string) => ({
  * own. Open to every plan, so that a leaked token can always be stopped.
  */
 export function revocationOperations(dependencies: RevocationDependencies): AnyOperation[] {
-  return [...ofOperator(dependencies), ...ofMerchants(dependencies)]
-}
-
-function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
-  const common = {
-    tag: 'Admin',
-    access: 'admin',
-    mount: { use: 'operator-api', chain: 'admin' },
-    method: 'DELETE'
-  } as const
+  const operators = { tag: 'Admin', access: 'admin', mount: ADMIN, method: 'DELETE' } as const
+  const mount = { use: 'merchant-api', chain: 'settings-write' } as const
+  const merchants = { access: 'merchant', mount, method: 'DELETE' } as const
   return [
     defineOperation({
-      ...common,
+      ...operators,
       id: 'adminRevokeToken',
       path: '/api/admin/tokens/:paymentHash',
       summary: 'Revoke the credentials of one payment',
@@ -80,7 +75,7 @@ function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...operators,
       id: 'adminRevokeProxyTokens',
       path: '/api/admin/proxies/:proxyId/tokens',
       summary: 'Revoke everything that was issued for a proxy until now',
@@ -94,7 +89,7 @@ function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...operators,
       id: 'adminRevokeMerchantTokens',
       path: '/api/admin/merchants/:merchantId/tokens',
       summary: 'Revoke everything that was issued for a merchant until now',
@@ -107,19 +102,12 @@ function ofOperator(dependencies: RevocationDependencies): AnyOperation[] {
           throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
         return { status: 200, body: await revokeAll(dependencies, 'merchant', merchantId) }
       }
-    })
-  ]
-}
-
-function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
-  const common = { access: 'merchant', method: 'DELETE' } as const
-  return [
+    }),
     defineOperation({
-      ...common,
+      ...merchants,
       tag: 'Merchant',
       id: 'revokeToken',
       path: '/api/merchant/tokens/:paymentHash',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke the credentials of one payment of the account's proxies or resources",
       description: 'For a leaked credential. Works on every plan; nothing is refunded.',
       params: PaymentHash,
@@ -130,11 +118,10 @@ function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...merchants,
       tag: 'Merchant',
       id: 'revokeTokens',
       path: '/api/merchant/tokens',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke everything that was issued for the account's proxies, resources and stores until now",
       description:
         'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay again.',
@@ -145,11 +132,10 @@ function ofMerchants(dependencies: RevocationDependencies): AnyOperation[] {
       })
     }),
     defineOperation({
-      ...common,
+      ...merchants,
       tag: 'proxies',
       id: 'revokeProxyTokens',
       path: '/api/proxy/:proxyId/tokens',
-      mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke everything that was issued for a proxy until now',
       description: 'Revokes everything sold for this proxy until now. The proxy keeps selling.',
       params: ProxyId,
@@ -206,7 +192,7 @@ export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOp
       id: 'adminListAmbiguousLeases',
       method: 'GET',
       path: '/api/admin/leases/ambiguous',
-      mount: { use: 'operator-api', chain: 'admin' },
+      mount: ADMIN,
       summary:
         'Single-use credentials that count as spent though it is unknown whether their request was answered: its gateway died',
       description:

@@ -249,21 +249,8 @@ export function challengeAt(challenge: Challenge, now: number): ChallengeView {
   }
 }
 
-/** Slugs of the producer API; plan caps have their own (decisions 102 and 103). */
-type ProducerSlug =
-  | 'invalid-request'
-  | 'invalid-price'
-  | 'invalid-idempotency-key'
-  | 'provider-key-required'
-  | 'challenge-not-found'
-  | 'endpoint-not-found'
-  | 'idempotency-conflict'
-  | 'endpoint-retired'
-  | 'challenge-not-recorded'
-  | 'provider-unavailable'
-  | 'service-unavailable'
-
-const kinds: Readonly<Record<ProducerSlug, TitledKind>> = Object.freeze({
+/** By the slugs of the producer API; plan caps have their own (decisions 102 and 103). */
+const kinds = {
   'invalid-request': { ...VALIDATION, title: 'Invalid request' },
   'invalid-price': { ...VALIDATION, title: 'Invalid price' },
   'invalid-idempotency-key': { ...VALIDATION, title: 'Invalid idempotency key' },
@@ -275,7 +262,8 @@ const kinds: Readonly<Record<ProducerSlug, TitledKind>> = Object.freeze({
   'challenge-not-recorded': { ...SERVICE_UNAVAILABLE, title: 'Challenge not recorded' },
   'provider-unavailable': PROVIDER_UNAVAILABLE,
   'service-unavailable': { ...SERVICE_UNAVAILABLE, title: 'Service unavailable' }
-})
+} satisfies Readonly<Record<string, TitledKind>>
+type ProducerSlug = keyof typeof kinds
 
 interface ProblemDetails {
   readonly errors?: FieldErrors
@@ -291,7 +279,7 @@ export class ProducerProblem extends ProblemError {
 
   /** @param base `{publicUrl}/problems` */
   constructor(base: string, slug: ProducerSlug, detail: string, details: ProblemDetails = {}) {
-    const kind = kinds[slug]
+    const kind: TitledKind = kinds[slug]
     const errors = details.errors === undefined ? {} : { errors: details.errors }
     super(
       kind,

@@ -1,4 +1,4 @@
-import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
+import { everyBatch, periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ChallengeCounters } from './counters.ts'
@@ -37,16 +37,16 @@ export class ChallengeUpkeep {
     ]
   }
 
-  /** Spends final leases of dead gateways (decision 183). Returns the number. */
-  async spendLapsed(): Promise<number> {
+  /** Spends final leases of dead gateways (decision 183). */
+  async spendLapsed(): Promise<void> {
     const { store, counters, clock, log } = this.#options
     const now = clock.now()
     let spent = 0
-    for (;;) {
-      const some = await store.spendLapsed(now, this.#lapsedLooked ? now - LAPSED_WITHIN : 0, BATCH)
+    await everyBatch(BATCH, async size => {
+      const some = await store.spendLapsed(now, this.#lapsedLooked ? now - LAPSED_WITHIN : 0, size)
       spent += some
-      if (some < BATCH) break
-    }
+      return some
+    })
     this.#lapsedLooked = true
     if (spent > 0) {
       counters.ambiguous(spent)
@@ -55,18 +55,12 @@ export class ChallengeUpkeep {
         'Gateways died with non-repeatable requests in flight; their payments count as spent and are listed at /api/admin/leases/ambiguous'
       )
     }
-    return spent
   }
 
-  /** Deletes rows that no credential can use (decision 173). Returns the number. */
-  async purge(): Promise<number> {
+  /** Deletes rows that no credential can use (decision 173). */
+  async purge(): Promise<void> {
     const { store, clock } = this.#options
     const now = clock.now()
-    let purged = 0
-    for (;;) {
-      const gone = await store.purge(now - PURGE_UNPAID, now - PURGE_PAID, BATCH)
-      purged += gone
-      if (gone < BATCH) return purged
-    }
+    await everyBatch(BATCH, size => store.purge(now - PURGE_UNPAID, now - PURGE_PAID, size))
   }
 }

@@ -85,7 +85,6 @@ export class Minting {
   readonly #options: MintingOptions
   readonly #invoicing: Invoicing
   readonly #mint: Mint
-  readonly #deposits: DepositChallenges
   // Not in any count of rows yet.
   readonly #pending = new PendingChallenges()
 
@@ -93,7 +92,6 @@ export class Minting {
     this.#options = options
     this.#invoicing = new Invoicing(options)
     this.#mint = new Mint(options, this.#invoicing)
-    this.#deposits = new DepositChallenges(this, options)
   }
 
   get invoicesAhead(): number {
@@ -148,7 +146,7 @@ export class Minting {
       return [(await this.forRequest(ctx, offer, { shares })).challenge, null]
     const [{ challenge }, deposit] = await Promise.all([
       this.forRequest(ctx, offer),
-      this.#deposits.make(ctx, offer, sessions)
+      this.#deposit(ctx, offer, sessions)
     ])
     return [challenge, deposit]
   }
@@ -301,38 +299,8 @@ export class Minting {
     }
   }
 
-  /** Digest bound to a new Payment challenge, or null (decision 121). */
-  async #digest(ctx: Context, offer: Offer): Promise<string | null> {
-    if (offer.callDigest !== undefined) return offer.callDigest
-    if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.#options.settings(), ctx.headers).includes('payment'))
-      return null
-    // With Expect: 100-continue the 402 precedes the body.
-    if (ctx.expectsContinue && ctx.body.collected === null) return null
-    // Not kept: the payer sends it again with the credential.
-    const digest = new DigestOfPieces()
-    await ctx.body.each(piece => {
-      digest.add(piece)
-    })
-    return digest.end()
-  }
-}
-
-/** Of a place. Of the rest, several processes that do not see each other's pending invoices may each make some. */
-const X402_SHARE = 0.75
-
-type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>
-
-class DepositChallenges {
-  readonly #minting: Minting
-  readonly #options: DepositOptions
-
-  constructor(minting: Minting, options: DepositOptions) {
-    this.#minting = minting
-    this.#options = options
-  }
-
   /** Null if no deposit can be requested now; paying per request still works. */
-  async make(ctx: Context, offer: Offer, sessions: SessionsConfig): Promise<DepositChallenge | null> {
+  async #deposit(ctx: Context, offer: Offer, sessions: SessionsConfig): Promise<DepositChallenge | null> {
     try {
       const unitSats = offer.meter === null ? await this.#options.offers.inSatoshis(offer) : 1
       const configured = sessions.deposit ?? (offer.meter === null ? null : (offer.fiat ?? offer.amountSats))
@@ -357,7 +325,7 @@ class DepositChallenges {
   /** A reused one may have been paid since, which only its provider knows. */
   async #unpaidDeposit(ctx: Context, offer: Offer): Promise<SentChallenge> {
     for (;;) {
-      const { challenge, again } = await this.#minting.forRequest(ctx, offer)
+      const { challenge, again } = await this.forRequest(ctx, offer)
       if (!again || !(await this.#isPaidFor(offer, challenge))) return challenge
       await this.#options.settlements.settled(challenge.paymentHash)
     }
@@ -370,4 +338,22 @@ class DepositChallenges {
     if (status !== 'unpaid' && status !== 'paid') throw new Error(`the deposit of the challenge is ${status}`)
     return status === 'paid'
   }
+
+  /** Digest bound to a new Payment challenge, or null (decision 121). */
+  async #digest(ctx: Context, offer: Offer): Promise<string | null> {
+    if (offer.callDigest !== undefined) return offer.callDigest
+    if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.#options.settings(), ctx.headers).includes('payment'))
+      return null
+    // With Expect: 100-continue the 402 precedes the body.
+    if (ctx.expectsContinue && ctx.body.collected === null) return null
+    // Not kept: the payer sends it again with the credential.
+    const digest = new DigestOfPieces()
+    await ctx.body.each(piece => {
+      digest.add(piece)
+    })
+    return digest.end()
+  }
 }
+
+/** Of a place. Of the rest, several processes that do not see each other's pending invoices may each make some. */
+const X402_SHARE = 0.75
