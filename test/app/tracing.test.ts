@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { encodePaidKey } from '../../src/lightning/l402/root-key.ts'
-import { challengeOf, credentialOf, rootFolder } from '../support/gateway.ts'
+import { rootFolder, paidFor } from '../support/gateway.ts'
 import { eventually, spawnGateway } from '../support/gateway-process.ts'
 import { serve } from '../support/serve.ts'
 
@@ -40,8 +40,7 @@ routes:
   })
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const traced = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
-  const challenge = challengeOf(await gateway.send('POST', '/v1/a?secret=1', { headers: traced }), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', '/v1/a?secret=1', { headers: traced }))
   const answer = await gateway.send('POST', '/v1/a?secret=1', {
     headers: { ...traced, authorization, 'content-type': 'application/json' },
     body: { messages: [] }

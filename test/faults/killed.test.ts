@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { readKeys } from '../../src/platform/keys/keyfile.ts'
-import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
+import { buy, paidFor } from '../support/gateway.ts'
 import { serversOnly, temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -126,8 +126,7 @@ await onEach('what a gateway returned before it was killed, it knows afterwards'
     'a classic token stays valid'
   )
   for (const [index, answer] of offered.entries()) {
-    const challenge = challengeOf(answer, 'payment')
-    const authorization = credentialOf(challenge, await second.pay(challenge.parameters.get('invoice') ?? ''))
+    const authorization = await paidFor(second, answer, 'payment')
     t.equal(
       (await second.send('GET', index === 0 ? path : '/demo/quote', { headers: { authorization } })).status,
       200,

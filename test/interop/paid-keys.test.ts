@@ -6,7 +6,7 @@ import { json } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { startModelServer } from '../fakes/model.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGateway } from '../support/gateway.ts'
+import { defaultYaml, startGateway, type TestGateway, paidFor } from '../support/gateway.ts'
 import { serve } from '../support/serve.ts'
 
 /** As much of the packages as is used; they are installed in a folder of their own, unknown to the type checker. */
@@ -56,8 +56,7 @@ function route(path: string, url: string, usage: string) {
 }
 
 async function buyKey(gateway: TestGateway, amount: number) {
-  const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body: { amount } }), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body: { amount } }))
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
   return (bought.json() as { key: string }).key
 }

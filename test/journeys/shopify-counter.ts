@@ -2,14 +2,7 @@ import type { Test as T } from 'tap'
 import { JobTable } from '../../src/platform/jobs/table.ts'
 import { startFakeShopify, type FakeShopify } from '../fakes/shopify.ts'
 import type { FakeOrder } from '../fakes/shopify-shop.ts'
-import {
-  challengeOf,
-  credentialOf,
-  defaultYaml,
-  startGateway,
-  type Answer,
-  type TestGateway
-} from '../support/gateway.ts'
+import { defaultYaml, startGateway, type Answer, type TestGateway, paidFor } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { inTimeOf } from '../support/passing-time.ts'
@@ -99,8 +92,7 @@ export async function openCounter(t: T): Promise<Counter> {
     buy: async items => {
       const unpaid = await counter.checkout(items)
       const { orderId } = json(unpaid, 402)
-      const challenge = challengeOf(unpaid, 'l402')
-      const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+      const authorization = await paidFor(gateway, unpaid)
       const paid = json(await counter.checkout(items, { authorization }), 200)
       const bought = {
         orderId: String(orderId),

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../support/database.ts'
-import { defaultYaml, credentialOf, challengeOf, rootFolder } from '../support/gateway.ts'
+import { defaultYaml, rootFolder, paidFor } from '../support/gateway.ts'
 import { eventually, freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { serve } from '../support/serve.ts'
 
@@ -103,8 +103,7 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
     })
   })
   const unpaid = await gateway.send('GET', '/big/one')
-  const challenge = challengeOf(unpaid, 'l402')
-  const credential = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const credential = await paidFor(gateway, unpaid)
   const { hostname, port: own } = new URL(gateway.url)
   // The start leaves garbage behind.
   let idle = resident(gateway.pid)

@@ -313,6 +313,15 @@ export async function buy(
     options.body === undefined ? {} : { body: options.body }
   )
   if (answer.status !== 402) throw new Error(`expected a 402 for ${path}, got ${answer.status}: ${answer.text}`)
+  return await paidFor(gateway, answer, scheme)
+}
+
+/** Pays the invoice of a 402. Returns the credential. */
+export async function paidFor(
+  gateway: Pick<TestGateway, 'pay'>,
+  answer: Answer,
+  scheme: 'l402' | 'payment' = 'l402'
+): Promise<string> {
   const challenge = challengeOf(answer, scheme)
   return credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
 }

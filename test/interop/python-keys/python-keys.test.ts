@@ -7,7 +7,7 @@ import t from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
 import { startModelServer } from '../../fakes/model.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const python = here('python/bin/python')
@@ -55,8 +55,7 @@ t.test('paid keys in Python: valid, capped, expired, used up, topped up and revo
     return JSON.parse(line.value ?? '{}') as Said // client.py's own format
   }
   const buy = async (amount: number) => {
-    const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body: { amount } }), 'l402')
-    const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+    const authorization = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body: { amount } }))
     const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
     return bought.json() as { key: string; paymentHash: string }
   }

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { challengeOf, credentialOf, defaultYaml, loadText, startGateway } from '../../support/gateway.ts'
+import { defaultYaml, loadText, startGateway, paidFor } from '../../support/gateway.ts'
 
 const yaml = defaultYaml({ replace: [['  publicUrl:', '  proxyUrl: "http://apis.localhost:8081"\n  publicUrl:']] })
 
@@ -56,8 +56,7 @@ t.test('server.proxyUrl: its host serves proxies and nothing else, and no other 
     }
   t.same(seen, [], 'nothing reached the upstream')
 
-  const challenge = challengeOf(await gateway.send('GET', path, { headers: { host: 'apis.localhost' } }), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('GET', path, { headers: { host: 'apis.localhost' } }))
   for (const host of ['apis.localhost', 'pay.localhost'])
     t.equal((await gateway.send('GET', path, { headers: { host, authorization } })).text, 'sold', `a token at ${host}`)
 

@@ -6,7 +6,7 @@ import { setTimeout as passing } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { openAnyDatabase } from '../../support/database.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGatewayOptions } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, type TestGatewayOptions, paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -113,8 +113,7 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
     ]
   })
   const gateway = await startGateway(t, { ...options, yaml })
-  const challenge = challengeOf(await gateway.send('POST', '/v1/a'), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', '/v1/a'))
   const address = Number(new URL(gateway.url).port)
   let nth = 0
   const statuses = new Map<string, string>()

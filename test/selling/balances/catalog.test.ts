@@ -8,7 +8,7 @@ import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { knownDecimal } from '../../../src/lightning/money/decimal.ts'
 import { Tariff } from '../../../src/selling/usage/tariff.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
 
 const LIST = fileURLToPath(new URL('../usage/vectors/models.json', import.meta.url))
@@ -76,8 +76,7 @@ t.test('a model without a price is refused before the 402, in words', async t =>
   t.equal((await gateway.send('HEAD', '/v1/chat/completions')).status, 402)
   const unpaid = await send({ model: 'gpt-5-mini' })
   t.equal(unpaid.status, 402)
-  const challenge = challengeOf(unpaid, 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, unpaid)
   t.equal((await send({ model: 'gpt-5-mini' }, { authorization })).status, 200)
   const surcharged: readonly object[] = [
     { service_tier: 'priority' },
@@ -105,8 +104,7 @@ t.test('a model without a price is refused before the 402, in words', async t =>
 async function buyer(t: T, gateway: Awaited<ReturnType<typeof shop>>, path: string, model?: string) {
   const unpaid = await gateway.send('POST', path, { body: { model } })
   t.equal(unpaid.status, 402)
-  const challenge = challengeOf(unpaid, 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, unpaid)
   return (body: object) => gateway.send('POST', path, { headers: { authorization }, body: { model, ...body } })
 }
 
@@ -149,8 +147,7 @@ t.test('tools that the provider charges for are refused, those without a fee pas
 
 t.test('keys: a refusal has the shape of the API, so that tools show its words; others get the contract’s', async t => {
   const gateway = await shop(t, `{ catalog: "${LIST}", models: [ gpt-5-mini ] }`, '{}', 'openai', '/v1/*', true)
-  const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body: { amount: 9 } }), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body: { amount: 9 } }))
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
   const { key } = bought.json() as { key: string }
   const send = (headers: Record<string, string>, body: object) =>
@@ -210,8 +207,7 @@ t.test('GET …/models: lists what is sold with prices, for nothing, and without
     ]
   })
   t.equal((await gateway.send('POST', '/v1/models', { body: {} })).status, 402)
-  const challenge = challengeOf(await gateway.send('POST', '/v1/models', { body: {} }), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', '/v1/models', { body: {} }))
   t.match((await gateway.send('GET', '/v1/models', { headers: { authorization } })).json(), { object: 'list' })
   const any = await shop(t, `{ catalog: "${LIST}", else: 1 msat }`)
   t.equal((await any.send('GET', '/v1/models')).status, 402, 'where any model is sold, the list is the upstream’s')

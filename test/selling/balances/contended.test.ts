@@ -5,7 +5,7 @@ import type { SliceWrite } from '../../../src/selling/balances/balance.ts'
 import type { Database, Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { newBalance } from './fixture.ts'
+import { opened } from './fixture.ts'
 
 /**
  * A statement of PostgreSQL sees rows as they were when it began, also where it has waited for one that another session
@@ -56,9 +56,8 @@ async function isWaiting(database: Database) {
 async function setting(database: Database, isDead = false) {
   const clock = new ManualClock()
   const store = new BalanceStore(database)
-  const balance = newBalance(clock)
+  const balance = await opened(store, clock)
   const { id } = balance
-  await store.open(balance)
   const now = clock.now()
   const keptUntil = now + 60_000
   const grab = (slice: string, msat: number, until = keptUntil) => ({

@@ -1,6 +1,7 @@
 /** An API of models whose servers fail one after the other; each request is charged by the one that served it. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { balanceWhen } from './fixture.ts'
 import t, { type Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
@@ -9,15 +10,13 @@ import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { startModelServer, startTroubledModel, type ModelServer } from '../../fakes/model.ts'
 import {
   buy,
-  challengeOf,
-  credentialOf,
   defaultYaml,
   loadText,
   startGateway,
   type Answer,
-  type TestGateway
+  type TestGateway,
+  paidFor
 } from '../../support/gateway.ts'
-import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
 const PRICES =
@@ -63,8 +62,7 @@ async function openShop(t: T, upstream: string, keys = false) {
       headers: authorization === '' ? {} : { authorization },
       body: { messages: [{ role: 'user', content: 'hello' }], max_tokens: 20, model: 'small', ...more }
     })
-  const challenge = challengeOf(await chat(), 'payment')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await chat(), 'payment')
   return { gateway, chat, authorization, store: new BalanceStore(gateway.database) }
 }
 
@@ -78,10 +76,7 @@ async function dead(t: T) {
 }
 
 async function spent({ store }: Shop, msat: number) {
-  await eventually(`${msat} millisatoshis are spent`, async () => {
-    const [one] = await store.list({ skip: 0, take: 1 })
-    return one?.spentMsat === msat ? one : null
-  })
+  await balanceWhen(`${msat} millisatoshis are spent`, store, one => one.spentMsat === msat)
 }
 
 const priced = (call: ModelServer['calls'][number] | undefined, input: number, output: number) =>
@@ -146,8 +141,7 @@ t.test('fallback: without a usage report the reservation of the model that serve
 
 /** Buys a key, and narrows it by caveats as its holder does. */
 async function boughtKey({ gateway }: Shop): Promise<(...caveats: string[]) => string> {
-  const sold = challengeOf(await gateway.send('POST', '/l402/keys', { body: {} }), 'l402')
-  const credential = credentialOf(sold, await gateway.pay(sold.parameters.get('invoice') ?? ''))
+  const credential = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body: {} }))
   const answer = await gateway.send('POST', '/l402/keys', { body: {}, headers: { authorization: credential } })
   const { proof, macaroon } = decodePaidKey((answer.json() as { key: string }).key) ?? { proof: '', macaroon: '' }
   return (...caveats) => {

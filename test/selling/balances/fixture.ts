@@ -4,10 +4,11 @@ import type { Use } from '../../../src/selling/balances/entries.ts'
 import { Ledger, type Settled } from '../../../src/selling/balances/ledger.ts'
 import type { Refused, BalanceReservation } from '../../../src/selling/balances/slice.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
-import type { NewBalance } from '../../../src/selling/balances/balance.ts'
+import type { BalanceNow, NewBalance } from '../../../src/selling/balances/balance.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { passTime } from '../../support/passing-time.ts'
 
 /** A bundle of 1,000 satoshis with an id of its own. */
@@ -24,6 +25,28 @@ export function newBalance(clock: ManualClock, changes: Partial<NewBalance> = {}
     expiresAt: clock.now() + 30 * 86_400_000,
     ...changes
   }
+}
+
+export async function opened(
+  store: BalanceStore,
+  clock: ManualClock,
+  changes: Partial<NewBalance> = {}
+): Promise<NewBalance> {
+  const balance = newBalance(clock, changes)
+  await store.open(balance)
+  return balance
+}
+
+/** The one balance that there is, once this is true of it. */
+export async function balanceWhen(
+  what: string,
+  store: BalanceStore,
+  isTrue: (balance: BalanceNow) => boolean
+): Promise<BalanceNow> {
+  return await eventually(what, async () => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    return one !== undefined && isTrue(one) ? one : null
+  })
 }
 
 /** What a request used, with a name of its own. */

@@ -1,4 +1,5 @@
 import { createServer, request as httpRequest } from 'node:http'
+import { balanceWhen } from './fixture.ts'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { startModelServer, type ModelServer } from '../../fakes/model.ts'
@@ -9,7 +10,8 @@ import {
   loadText,
   startGateway,
   type Answer,
-  type TestGateway
+  type TestGateway,
+  paidFor
 } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
@@ -70,10 +72,7 @@ async function bundle({ gateway, chat }: Shop, scheme: 'l402' | 'payment' | 'leg
 
 /** The one balance that there is, once what was settled is written. */
 async function balance({ store }: Shop, spentMsat: number) {
-  return await eventually(`${spentMsat} millisatoshis are spent`, async () => {
-    const [one] = await store.list({ skip: 0, take: 1 })
-    return one?.spentMsat === spentMsat ? one : null
-  })
+  return await balanceWhen(`${spentMsat} millisatoshis are spent`, store, one => one.spentMsat === spentMsat)
 }
 
 const msat = (answer: Answer, name: string) => Number(answer.headers[name] ?? Number.NaN)
@@ -253,10 +252,7 @@ t.test('a failure or a missing usage costs nothing; an unreadable one costs the 
   await t.rejects(broken)
   const zipped = await shop.chat(key, 'gzip')
   t.equal(zipped.headers['content-encoding'], 'gzip')
-  const now = await eventually('the compressed one is settled', async () => {
-    const [one] = await shop.store.list({ skip: 0, take: 1 })
-    return (one?.spentMsat ?? 0) > long ? one : null
-  })
+  const now = await balanceWhen('the compressed one is settled', shop.store, one => one.spentMsat > long)
   t.match(await shop.store.entries(now?.id ?? '', { skip: 0, take: 1 }), [{ basis: 'reservation' }])
 })
 
@@ -277,10 +273,7 @@ t.test('a client that leaves in the middle is charged what was reserved', async 
     sent.on('error', reject)
     sent.end(JSON.stringify({ model: 'small', messages: [{ content: 'hang' }], max_tokens: 20, stream: true }))
   })
-  const now = await eventually('it is settled', async () => {
-    const [one] = await shop.store.list({ skip: 0, take: 1 })
-    return (one?.spentMsat ?? 0) > 0 ? one : null
-  })
+  const now = await balanceWhen('it is settled', shop.store, one => one.spentMsat > 0)
   const [entry] = await shop.store.entries(now?.id ?? '', { skip: 0, take: 1 })
   t.match(entry, { basis: 'reservation' })
   t.ok((entry?.msat ?? 0) >= 160)
@@ -317,8 +310,7 @@ t.test('an upgrade is forwarded only where its usage is known without a response
   ] as const) {
     const meter = `{ bundle: 100 sats, prices: 1 msat, usage: ${usage}, estimate: { else: 1 } }`
     const gateway = await startGateway(t, { yaml: yaml(`http://127.0.0.1:${port}`, meter) })
-    const challenge = challengeOf(await gateway.send('POST', CHAT), 'l402')
-    const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+    const authorization = await paidFor(gateway, await gateway.send('POST', CHAT))
     const before = switched
     const answered = await new Promise((resolve, reject) => {
       const headers = { authorization, connection: 'Upgrade', upgrade: 'websocket', 'content-length': '0' }
@@ -345,8 +337,7 @@ t.test('a 304 has no bytes, whatever its Content-Length', async t => {
   const port = await serve(t, upstream)
   const meter = '{ bundle: 100 sats, prices: 1 msat, usage: bytes, estimate: { else: 1 } }'
   const gateway = await startGateway(t, { yaml: yaml(`http://127.0.0.1:${port}`, meter) })
-  const challenge = challengeOf(await gateway.send('POST', CHAT), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', CHAT))
   const answer = await gateway.send('POST', CHAT, { headers: { authorization } })
   t.same([answer.status, msat(answer, 'x-charged-msat')], [304, 0])
 })

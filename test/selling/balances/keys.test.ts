@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import t, { type Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -55,8 +55,7 @@ async function openShop(
       body: JSON.stringify(body)
     })
   const buy = async (body: object = {}) => {
-    const challenge = challengeOf(await gateway.send('POST', '/l402/keys', { body }), 'l402')
-    const credential = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+    const credential = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body }))
     const bought = await gateway.send('POST', '/l402/keys', { body, headers: { authorization: credential } })
     t.equal(bought.status, 201, bought.text)
     return { key: (bought.json() as { key: string }).key, credential }
@@ -394,8 +393,7 @@ t.test('keys: on a route with sessions alone each response or event takes the pr
   )
   t.equal((await gateway.send('GET', '/v1/x', { headers: { authorization: once } })).status, 201, 'one request as ever')
 
-  const challenge = challengeOf(await gateway.send('POST', '/l402/keys'), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', '/l402/keys'))
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
   t.match(bought.json(), { balanceMsat: 12_000 }, 'the deposit')
   const { key } = bought.json() as { key: string }

@@ -12,7 +12,7 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { until } from '../../support/until.ts'
-import { isReserved, killableLedger, newBalance, passing, reserved, settled, use, written } from './fixture.ts'
+import { isReserved, killableLedger, newBalance, opened, passing, reserved, settled, use, written } from './fixture.ts'
 
 interface Setting {
   readonly clock: ManualClock
@@ -32,6 +32,22 @@ function setting(t: T, database: Database): Setting {
       return ledger
     }
   }
+}
+
+/** A store whose grants wait until they are freed, from `isSlow` on. */
+function slowStore(database: Database, isSlow = false) {
+  const [asked, freed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const store = new BalanceStore(database)
+  const slow = { store, isSlow, asked: asked.promise, free: freed.resolve }
+  const grab = store.grab.bind(store)
+  store.grab = async request => {
+    if (slow.isSlow) {
+      asked.resolve()
+      await freed.promise
+    }
+    return await grab(request)
+  }
+  return slow
 }
 
 /** Of a balance what its rows say; throws where they contradict each other. */
@@ -187,8 +203,7 @@ void eachDatabase(
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const gateway = ledger('a')
-    const balance = newBalance(clock, { depositedMsat: 10_000 })
-    await store.open(balance)
+    const balance = await opened(store, clock, { depositedMsat: 10_000 })
     const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.reserve(balance.id, 1_000)))
     t.equal(answers.filter(isReserved).length, 10)
     t.match(
@@ -222,8 +237,7 @@ void eachDatabase(t, 'what a new slice grants is spent once earlier charges are 
   }
   const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
   t.teardown(() => gateway.close())
-  const balance = newBalance(clock, { depositedMsat: 20_000 })
-  await store.open(balance)
+  const balance = await opened(store, clock, { depositedMsat: 20_000 })
   await settled(gateway, await reserved(gateway, balance.id, 1_000), 1_000)
   let isServed = false
   const next = reserved(gateway, balance.id, 1_000).then(() => (isServed = true))
@@ -241,8 +255,7 @@ void eachDatabase(
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const gateway = ledger('a')
-    const balance = newBalance(clock, { depositedMsat: 10_000 })
-    await store.open(balance)
+    const balance = await opened(store, clock, { depositedMsat: 10_000 })
     // The whole of it is granted.
     await settled(gateway, await reserved(gateway, balance.id, 10_000), 10)
     const small = await reserved(gateway, balance.id, 10)
@@ -260,8 +273,7 @@ void eachDatabase(
     const { clock, store, ledger } = setting(t, database)
     const [a, b] = [ledger('a'), ledger('b')]
     await a.start()
-    const balance = newBalance(clock, { depositedMsat: 32_000 })
-    await store.open(balance)
+    const balance = await opened(store, clock, { depositedMsat: 32_000 })
     const [first, second] = [await reserved(a, balance.id, 5_000), await reserved(a, balance.id, 5_000)]
     await written(clock, [a])
     t.match(a.held, { msat: 10_000, reservedMsat: 10_000 }, 'it has nothing to give when asked')
@@ -287,8 +299,7 @@ void eachDatabase(t, 'a slice that another gateway does not need is returned on 
   const [a, b] = [ledger('a'), ledger('b')]
   // One that holds nothing of it hears the question, too.
   await Promise.all([a.start(), ledger('c').start()])
-  const balance = newBalance(clock, { depositedMsat: 32_000 })
-  await store.open(balance)
+  const balance = await opened(store, clock, { depositedMsat: 32_000 })
   const held = await reserved(a, balance.id, 500)
   t.match(await passing(t, clock, database, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
   t.match(
@@ -303,25 +314,16 @@ void eachDatabase(t, 'a slice that another gateway does not need is returned on 
 
 void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other', async (t, database) => {
   const clock = new ManualClock()
-  const asked = Promise.withResolvers<void>()
-  const free = Promise.withResolvers<void>()
-  class Slow extends BalanceStore {
-    override async grab(wish: Parameters<BalanceStore['grab']>[0]): ReturnType<BalanceStore['grab']> {
-      asked.resolve()
-      await free.promise
-      return await super.grab(wish)
-    }
-  }
-  const store = new Slow(database)
+  const slow = slowStore(database, true)
+  const { store } = slow
   const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
   t.teardown(() => gateway.close())
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const reserving = gateway.reserve(balance.id, 5_000)
-  await asked.promise
+  await slow.asked
   await written(clock, [gateway], 10_000)
   await written(clock, [gateway], 1_000)
-  free.resolve()
+  slow.free()
   const reservation = await reserving
   if (!isReserved(reservation)) throw new Error('nothing was reserved')
   t.match(await settled(gateway, reservation, 1_234), { chargedMsat: 1_234, unpaidMsat: 0 })
@@ -331,33 +333,21 @@ void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other
 
 void eachDatabase(t, 'a slice that is lost while more is requested for it serves no waiter', async (t, database) => {
   const clock = new ManualClock()
-  let isSlow = false
-  const asked = Promise.withResolvers<void>()
-  const free = Promise.withResolvers<void>()
-  class Slow extends BalanceStore {
-    override async grab(wish: Parameters<BalanceStore['grab']>[0]): ReturnType<BalanceStore['grab']> {
-      if (isSlow) {
-        asked.resolve()
-        await free.promise
-      }
-      return await super.grab(wish)
-    }
-  }
-  const store = new Slow(database)
+  const slow = slowStore(database)
+  const { store } = slow
   const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
   t.teardown(() => gateway.close())
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   await settled(gateway, await reserved(gateway, balance.id, 5_000), 1_000)
   await written(clock, [gateway])
-  isSlow = true
+  slow.isSlow = true
   const reserving = gateway.reserve(balance.id, 500_000)
   const refused = t.rejects(Promise.resolve(reserving), { message: 'the slice of the balance was lost' })
-  await asked.promise
+  await slow.asked
   await database.sql`delete from balance_slices where balance_id = ${balance.id}`
   await written(clock, [gateway], 10_000)
   await written(clock, [gateway], 1_000)
-  free.resolve()
+  slow.free()
   await refused
   await settled(gateway, await reserved(gateway, balance.id, 5_000), 5_000)
   await written(clock, [gateway])
@@ -366,18 +356,8 @@ void eachDatabase(t, 'a slice that is lost while more is requested for it serves
 
 void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', async (t, database) => {
   const clock = new ManualClock()
-  const asked = Promise.withResolvers<void>()
-  const free = Promise.withResolvers<void>()
-  let isSlow = false
-  class Slow extends BalanceStore {
-    override async grab(wish: Parameters<BalanceStore['grab']>[0]): ReturnType<BalanceStore['grab']> {
-      if (!isSlow) return await super.grab(wish)
-      asked.resolve()
-      await free.promise
-      return null
-    }
-  }
-  const store = new Slow(database)
+  const slow = slowStore(database)
+  const { store } = slow
   const told: number[][] = []
   const gateway = new Ledger({
     store,
@@ -388,17 +368,16 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
     settled: (charged, unpaid) => told.push([charged, unpaid])
   })
   t.teardown(() => gateway.close())
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const reservation = await reserved(gateway, balance.id, 5_000)
   await written(clock, [gateway])
-  isSlow = true
+  slow.isSlow = true
   const settling = settled(gateway, reservation, 600_000)
-  await asked.promise
+  await slow.asked
   await database.sql`delete from balance_slices where balance_id = ${balance.id}`
   await written(clock, [gateway], 10_000)
   await written(clock, [gateway], 1_000)
-  free.resolve()
+  slow.free()
   t.match(await settling, { chargedMsat: 0, unpaidMsat: 600_000, leftMsat: 0 })
   t.same(told, [[0, 600_000]])
 })
@@ -419,8 +398,7 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
   )
   if (first === undefined || second === undefined) throw new Error('there are two')
   t.teardown(() => Promise.all([first.close(), second.close()]))
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   await reserved(first, balance.id, 600_000)
   t.match(await second.reserve(balance.id, 1_000_001), { kind: 'refused', why: 'insufficient' })
   t.same(notified, [], 'what does not exist is not requested')
@@ -437,8 +415,7 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
 void eachDatabase(t, 'a grant: one that comes after the end of its request is free again', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const gateway = ledger('a')
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const held = await reserved(gateway, balance.id, 5_000)
   const growing = gateway.grow(held, 900_000, 900_000)
   await settled(gateway, held, 1_000)
@@ -449,8 +426,7 @@ void eachDatabase(t, 'a grant: one that comes after the end of its request is fr
 
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
   const { clock, store } = setting(t, database)
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const slice = { balanceId: balance.id, sliceId: 's' }
   await store.grab({ ...slice, gateway: 'a', need: 1_000, want: 0, keptUntil: clock.now() + 1, now: clock.now() })
   const entries = new Entries()
@@ -479,8 +455,7 @@ void eachDatabase(
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const dead = killableLedger(database, clock, 'dead')
-    const balance = newBalance(clock)
-    await store.open(balance)
+    const balance = await opened(store, clock)
     await reserved(dead.ledger, balance.id, 7_000)
     const short = await reserved(dead.ledger, balance.id, 2_000)
     await written(clock, [dead.ledger])
@@ -499,8 +474,7 @@ void eachDatabase(
 void eachDatabase(t, 'a slice with a reservation is kept for as long as its gateway lives', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const [own, other] = [ledger('own'), ledger('other')]
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const held = await reserved(own, balance.id, 7_000)
   for (let beat = 0; beat < 36; beat++) {
     clock.advance(5_000)
@@ -515,8 +489,7 @@ void eachDatabase(t, 'a slice with a reservation is kept for as long as its gate
 void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const [sleeper, other] = [ledger('sleeper'), ledger('other')]
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const held = await reserved(sleeper, balance.id, 7_000)
   await written(clock, [sleeper])
   // Nothing of it runs meanwhile.
@@ -534,8 +507,7 @@ void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice'
 void eachDatabase(t, 'a slice that is lost leaves the one that has followed it', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)
   const [sleeper, other] = [ledger('sleeper'), ledger('other')]
-  const balance = newBalance(clock)
-  await store.open(balance)
+  const balance = await opened(store, clock)
   const held = await reserved(sleeper, balance.id, 7_000)
   await written(clock, [sleeper])
   clock.leap(61_000)
@@ -649,8 +621,7 @@ void eachDatabase(
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const gateway = ledger('a')
-    const balance = newBalance(clock)
-    await store.open(balance)
+    const balance = await opened(store, clock)
     await gateway.flush(balance.id)
     const first = await reserved(gateway, balance.id, 1_000)
     const second = await reserved(gateway, balance.id, 1_000)
@@ -670,8 +641,7 @@ void eachDatabase(
   async (t, database) => {
     const clock = new ManualClock()
     const store = new BalanceStore(database)
-    const balance = newBalance(clock)
-    await store.open(balance)
+    const balance = await opened(store, clock)
     const { ledger, kill } = killableLedger(database, clock, 'a')
     await settled(ledger, await reserved(ledger, balance.id, 1_000), 700)
     kill()

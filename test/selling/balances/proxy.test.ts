@@ -1,7 +1,7 @@
 import t from 'tap'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
 import { startModelServer } from '../../fakes/model.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 
 t.test("a merchant's endpoint is metered, and its merchant sees each client's usage", async t => {
@@ -35,8 +35,7 @@ t.test("a merchant's endpoint is metered, and its merchant sees each client's us
       headers: authorization === null ? {} : { authorization },
       body: { model, messages: [{ role: 'user', content: 'hello' }], max_tokens: 20 }
     })
-  const challenge = challengeOf(await ask(null), 'payment')
-  const key = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const key = await paidFor(gateway, await ask(null), 'payment')
   for (let time = 0; time < 3; time++) t.equal((await ask(key)).status, 200)
   t.equal((await ask(key, 'large')).status, 400)
   const spent = model.calls.reduce((sum, { prompt, completion }) => sum + 2 * prompt + 8 * completion, 0)

@@ -1,8 +1,9 @@
 /** What a request reserves, and what is lost where it uses more. */
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
+import { balanceWhen } from './fixture.ts'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
 import { eventually, unshed } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -17,8 +18,7 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   const port = await serve(t, upstream)
   const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}"${more} }\n    meter: ${meter}\n`
   const gateway = unshed(await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) }))
-  const challenge = challengeOf(await gateway.send('POST', path), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', path))
   const send = (body: object | string) =>
     gateway.send('POST', path, { headers: { authorization, 'content-type': 'application/json' }, body })
   const reservedMsat = async () => {
@@ -299,10 +299,7 @@ t.test('a stream that is larger than the gateway passes on: costs its reservatio
   })
   sent.end(JSON.stringify({ ...chat, stream: true }))
   await broken
-  await eventually('it is charged', async () => {
-    const [one] = await shop.store.list({ skip: 0, take: 1 })
-    return (one?.spentMsat ?? 0) >= 9_000 ? one : null
-  })
+  await balanceWhen('it is charged', shop.store, one => one.spentMsat >= 9_000)
 })
 
 t.test('a client that leaves while its request waits: gives its reservation back', async t => {

@@ -4,7 +4,7 @@ import t, { type Test as T } from 'tap'
 import { UsageChunkFilter } from '../../../src/selling/balances/metered-request.ts'
 import { EventUsage } from '../../../src/selling/usage/events.ts'
 import { OPENAI } from '../../../src/selling/usage/forms.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, type Answer, paidFor } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
 
 /** What the upstream says next: its status, its headers, and its body in one piece. */
@@ -32,8 +32,7 @@ async function metered(t: T, meter: string, match = '/v1/*', method = 'GET', pat
   const port = await serve(t, upstream)
   const route = `routes:\n  - match: { path: "${match}" }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: ${meter}\n    keys: true\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
-  const challenge = challengeOf(await gateway.send('POST', '/l402/keys'), 'l402')
-  const paid = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const paid = await paidFor(gateway, await gateway.send('POST', '/l402/keys'))
   const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization: paid } })
   const authorization = `Bearer ${(bought.json() as { key: string }).key}`
   const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}, at = path) => {

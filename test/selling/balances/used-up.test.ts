@@ -3,13 +3,13 @@ import { createServer as createSocketServer } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
+import { defaultYaml, startGateway, type TestGateway, paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { Ledger } from '../../../src/selling/balances/ledger.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passTime } from '../../support/passing-time.ts'
-import { answered, newBalance, passing, reserved, settled, use } from './fixture.ts'
+import { answered, opened, passing, reserved, settled, use } from './fixture.ts'
 import { RawClient } from '../../support/raw-client.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -57,8 +57,7 @@ async function openShop(
 `
   const yaml = defaultYaml({ replace: [['routes:\n', route]] })
   const gateway = await startGateway(t, { yaml, ...(clock === undefined ? {} : { clock }) })
-  const challenge = challengeOf(await gateway.send('POST', PATH), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('POST', PATH))
   return Object.assign(shop, { gateway, authorization })
 }
 
@@ -288,8 +287,7 @@ void eachDatabase(
     }
     const [one, other] = [ledger('a'), ledger('b')]
     await Promise.all([one.start(), other.start()])
-    const balance = newBalance(clock, { depositedMsat: 3_200 })
-    await store.open(balance)
+    const balance = await opened(store, clock, { depositedMsat: 3_200 })
     const first = await reserved(one, balance.id, 10)
     // The other has a slice of its own, of which it still needs 40.
     const second = await reserved(other, balance.id, 40)
@@ -367,8 +365,7 @@ t.test('a client that leaves before a connection to the upstream is open costs n
   )
   const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "https://127.0.0.1:${port}" }\n    meter: { bundle: 1 sat, prices: 10 msat, usage: requests }\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
-  const challenge = challengeOf(await gateway.send('GET', PATH), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await gateway.send('GET', PATH))
   const sent = httpRequest(`${gateway.url}${PATH}`, { agent: false, headers: { authorization } })
   sent.on('error', () => undefined)
   sent.end()

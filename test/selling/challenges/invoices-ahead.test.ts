@@ -96,20 +96,6 @@ t.test('the third 402 of a price does not wait, and promises no less than the fi
   )
 })
 
-t.test('one invoice that was made ahead is paid by either scheme', async t => {
-  const s = await scene(t)
-  await s.stock(1)
-  const { invoice, paymentHash, chargeId } = await s.ask()
-  t.equal(s.payee.pay(invoice).length, 64)
-  const condition = {
-    chargeId,
-    tokenId: (await s.selling.claims.find(paymentHash))?.tokenId ?? '',
-    price: null,
-    issuedAfter: null
-  }
-  t.ok(await s.selling.claims.claimSummary(paymentHash, null, condition))
-})
-
 t.test('past half its life an invoice is not handed out', async t => {
   const s = await scene(t)
   await s.stock(1)

@@ -5,7 +5,7 @@ import { isCrawler } from '../../../src/selling/minting/probes.ts'
 import { AdminKey } from '../../../src/accounts/merchants/admin-key.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
+import { challengeOf, defaultYaml, startGateway, type TestGateway, paidFor } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -167,8 +167,7 @@ t.test('probes and own tests are counted beside demand, and own tests beside sal
     (await gateway.send('GET', '/api/admin/earnings', { headers: { 'x-api-key': gateway.adminKey } })).json()
   const buy = async (test: string) => {
     const unpaid = await gateway.send('GET', '/words', { headers: { 'boltgate-test': test } })
-    const challenge = challengeOf(unpaid, 'l402')
-    const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+    const authorization = await paidFor(gateway, unpaid)
     t.equal((await gateway.send('GET', '/words', { headers: { authorization } })).text, 'hello')
   }
   await buy(admin.session(clock.now() + MINUTE, 'own tests'))

@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { buy, startGateway } from '../../support/gateway.ts'
+import { startGateway } from '../../support/gateway.ts'
 import { account, sell } from './fixture.ts'
 
 interface Page {
@@ -122,14 +122,3 @@ await eachDatabase(
       )
   }
 )
-
-await eachDatabase(t, 'a request that was just paid for is a sale, and earned', async (t, database) => {
-  const { gateway, get } = await opened(t, database)
-  const before = await get<{ sats: number }>('/api/admin/earnings?own=true', gateway.adminKey)
-  const authorization = await buy(gateway, '/l402/test/ping')
-  t.equal((await gateway.send('GET', '/l402/test/ping', { headers: { authorization } })).status, 200)
-  const { sales } = await get('/api/admin/sales?own=true', gateway.adminKey)
-  t.match(sales[0], { source: 'ping', merchantId: null })
-  const after = await get<{ sats: number }>('/api/admin/earnings?own=true', gateway.adminKey)
-  t.equal(after.sats - before.sats, sales[0]?.['sats'])
-})

@@ -9,7 +9,7 @@ import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { Margins } from '../../../src/selling/sales/margins.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
@@ -115,8 +115,7 @@ t.test('margins: the console shows revenue, cost and margin of models that a pri
   const cookie = await sessionOf(gateway, gateway.adminKey)
   t.notMatch((await asPerson(gateway, cookie, '/operator')).text, 'Models', 'without sales of models')
   const send = (headers = {}) => gateway.send('POST', '/v1/chat/completions', { headers, body: { model: name } })
-  const challenge = challengeOf(await send(), 'l402')
-  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const authorization = await paidFor(gateway, await send())
   t.equal((await send({ authorization })).status, 200)
   const [, macaroon = '', preimage = ''] = /^L402 ([^:]+):([0-9a-f]+)$/.exec(authorization) ?? []
   const narrowed = encodeMacaroon(addCaveat(decodeMacaroonBase64(macaroon), 'budget_msat=90000'))

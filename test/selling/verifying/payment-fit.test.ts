@@ -4,11 +4,11 @@ import { PaymentFit } from '../../../src/selling/verifying/payment-fit.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
 import type { Challenge } from '../../../src/selling/holding/challenge.ts'
-import { fixture, freshAddress, offer } from '../challenges/fixture.ts'
+import { minted, fixture, offer } from '../challenges/fixture.ts'
 
 t.test('the key to a balance is valid for its place, from its payment on and for as long as a token', async t => {
   const f = await fixture(t)
-  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
+  const challenge = await minted(f)
   const meter = {
     unit: 'request',
     usage: 'requests',
@@ -43,7 +43,7 @@ t.test('the key to a balance is valid for its place, from its payment on and for
 
 t.test('a charge is valid for the request that it was made for, until its challenge expires', async t => {
   const f = await fixture(t)
-  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
+  const challenge = await minted(f)
   let revoked = ''
   const covers = ({ paymentHash }: Challenge) => paymentHash === revoked
   const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock) // as above
