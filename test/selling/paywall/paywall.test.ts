@@ -33,6 +33,20 @@ async function startSite(t: T) {
 const withRoutes = (routes: string, replace: ReadonlyArray<readonly [string, string]> = []) =>
   defaultYaml({ replace: [['routes:\n', `routes:\n${routes}`], ...replace] })
 
+/** A route in front of such a site, and a visitor of it. */
+async function soldSite(t: T, path: string, terms: string, replace?: Parameters<typeof withRoutes>[1]) {
+  const site = await startSite(t)
+  const route = `  - match: { path: ${path} }\n    ${terms}\n    chain: paid\n    upstream: { url: "${site.url}" }\n`
+  const gateway = await startGateway(t, { yaml: withRoutes(route, replace) })
+  return { site, gateway, visitor: new Visitor(gateway) }
+}
+
+async function opened(t: T) {
+  const gateway = await startGateway(t)
+  const visitor = new Visitor(gateway)
+  return { gateway, visitor, page: await visitor.open('/demo/quote') }
+}
+
 /** As it is sent, less what is another each time. */
 const comparable = ({ status, headers, text }: Answer) => {
   const { date: _date, 'x-correlation-id': _id, 'www-authenticate': lines, ...others } = headers
@@ -87,6 +101,9 @@ t.test(
     )
     t.ok(Buffer.byteLength(page.text) < 60_000, `${Buffer.byteLength(page.text)} bytes`)
     t.notMatch(page.text, /(?:src|href)="(?:https?:)?\/\//, 'nothing of another host')
+    const head = await new Visitor(gateway).open('/demo/quote', {}, 'HEAD')
+    t.match(head, { status: 402, text: '', headers: { 'content-type': 'text/html; charset=utf-8' } })
+    t.equal(linesOf(head, 'www-authenticate').length, 2)
     const answered = await new Visitor(off).open('/demo/quote')
     t.match(answered.headers['content-type'], /json/, 'html: false')
     // What says how it pays, sends a body or has shown a credential reads challenges.
@@ -99,19 +116,8 @@ t.test(
   }
 )
 
-t.test('HEAD says what GET would', async t => {
-  const gateway = await startGateway(t)
-  const head = await new Visitor(gateway).open('/demo/quote', {}, 'HEAD')
-  t.equal(head.status, 402)
-  t.equal(head.headers['content-type'], 'text/html; charset=utf-8')
-  t.equal(head.text, '')
-  t.equal(linesOf(head, 'www-authenticate').length, 2)
-})
-
 t.test('only the client that paid on the page gets what was bought', async t => {
-  const gateway = await startGateway(t)
-  const visitor = new Visitor(gateway)
-  const page = await visitor.open('/demo/quote')
+  const { gateway, visitor, page } = await opened(t)
   const [cookie = ''] = linesOf(page, 'set-cookie')
   t.match(
     cookie,
@@ -185,9 +191,7 @@ t.test('the invoice of a page is not shared, though one address holds as many as
 })
 
 t.test('the payment is one sale: a token and a pass are valid together, another scheme comes too late', async t => {
-  const gateway = await startGateway(t)
-  const visitor = new Visitor(gateway)
-  const page = await visitor.open('/demo/quote')
+  const { gateway, visitor, page } = await opened(t)
   const preimage = await gateway.pay(invoiceOn(page))
   const payment = credentialOf(challengeOf(page, 'payment'), preimage)
   const token = credentialOf(challengeOf(page, 'l402'), preimage)
@@ -208,14 +212,9 @@ t.test('the payment is one sale: a token and a pass are valid together, another 
 t.test(
   'with the Payment scheme alone, a page buys one use: spent with the response, given back where nothing was sold',
   async t => {
-    const site = await startSite(t)
-    const gateway = await startGateway(t, {
-      yaml: withRoutes(
-        `  - match: { path: /once/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "${site.url}" }\n`,
-        [['mode: development', 'payment: { schemes: [payment] }\nmode: development']]
-      )
-    })
-    const visitor = new Visitor(gateway)
+    const { site, gateway, visitor } = await soldSite(t, '/once/*', 'price: 7 sats', [
+      ['mode: development', 'payment: { schemes: [payment] }\nmode: development']
+    ])
     await gateway.pay(invoiceOn(await visitor.open('/once/file')))
     site.answer({ status: 503 })
     t.equal((await visitor.open('/once/file')).status, 503)
@@ -229,13 +228,7 @@ t.test(
 )
 
 t.test('cookies of the gateway reach no upstream, and none sets them', async t => {
-  const site = await startSite(t)
-  const gateway = await startGateway(t, {
-    yaml: withRoutes(
-      `  - match: { path: /site/* }\n    price: 7 sats\n    chain: paid\n    upstream: { url: "${site.url}" }\n`
-    )
-  })
-  const visitor = new Visitor(gateway)
+  const { site, gateway, visitor } = await soldSite(t, '/site/*', 'price: 7 sats')
   await gateway.pay(invoiceOn(await visitor.open('/site/page')))
   visitor.cookies.set('__Host-boltgate-session', 'secret')
   visitor.cookies.set('theirs', '1')
@@ -249,13 +242,7 @@ t.test('cookies of the gateway reach no upstream, and none sets them', async t =
 })
 
 t.test('a route that sells all below it opens all below it', async t => {
-  const site = await startSite(t)
-  const gateway = await startGateway(t, {
-    yaml: withRoutes(
-      `  - match: { path: /book/* }\n    price: 7 sats\n    tokenPath: pattern\n    chain: paid\n    upstream: { url: "${site.url}" }\n`
-    )
-  })
-  const visitor = new Visitor(gateway)
+  const { gateway, visitor } = await soldSite(t, '/book/*', 'price: 7 sats\n    tokenPath: pattern')
   const page = await visitor.open('/book/1?print')
   t.match(linesOf(page, 'set-cookie')[0], '; Path=/book; ')
   await gateway.pay(invoiceOn(page))
@@ -304,9 +291,7 @@ t.test('a former price opens what was bought at it for as long as it is honored'
 })
 
 t.test('a revoked pass stays closed', async t => {
-  const gateway = await startGateway(t)
-  const visitor = new Visitor(gateway)
-  const page = await visitor.open('/demo/quote')
+  const { gateway, visitor, page } = await opened(t)
   await gateway.pay(invoiceOn(page))
   t.equal((await visitor.open('/demo/quote')).status, 200)
   const [name = ''] = visitor.cookies.keys()
@@ -319,13 +304,11 @@ t.test('a revoked pass stays closed', async t => {
 })
 
 t.test('a balance is bought on the page, used, and bought again when it is used up', async t => {
-  const site = await startSite(t)
-  const gateway = await startGateway(t, {
-    yaml: withRoutes(
-      `  - match: { path: /metered/* }\n    meter: { bundle: 3 sats, unit: request, prices: 1500 msat, estimate: { else: 1 } }\n    chain: paid\n    upstream: { url: "${site.url}" }\n`
-    )
-  })
-  const visitor = new Visitor(gateway)
+  const { gateway, visitor } = await soldSite(
+    t,
+    '/metered/*',
+    'meter: { bundle: 3 sats, unit: request, prices: 1500 msat, estimate: { else: 1 } }'
+  )
   const page = await visitor.open('/metered/a')
   t.match(page.text, 'You buy a balance, from which each request takes 1500 msat')
   await gateway.pay(invoiceOn(page))
@@ -396,12 +379,7 @@ t.test(
 )
 
 t.test("fiat is charged in fiat, and satoshis are shown in the reader's currency", async t => {
-  const site = await startSite(t)
-  const gateway = await startGateway(t, {
-    yaml: withRoutes(
-      `  - match: { path: /demo/dollars }\n    price: $0.25\n    chain: paid\n    upstream: { url: "${site.url}" }\n`
-    )
-  })
+  const { gateway } = await soldSite(t, '/demo/dollars', 'price: $0.25')
   const visit = (path: string, language: string) => new Visitor(gateway, { 'accept-language': language }).open(path)
   t.match((await visit('/demo/dollars', 'de')).text, /0,25\s\$<\/h1><p class="satoshis">250\u00a0sats</)
   t.match((await visit('/demo/quote', 'en-US,en;q=0.5')).text, '≈ $0.01')
@@ -412,9 +390,7 @@ t.test("fiat is charged in fiat, and satoshis are shown in the reader's currency
 t.test(
   'the page’s program is notified immediately when it is paid, and nothing of it reaches the upstream',
   async t => {
-    const gateway = await startGateway(t)
-    const visitor = new Visitor(gateway)
-    const page = await visitor.open('/demo/quote')
+    const { gateway, visitor, page } = await opened(t)
     const followed = visitor.wish('/demo/quote', 'follow')
     await gateway.pay(invoiceOn(page))
     const events = await followed

@@ -7,7 +7,7 @@ import { request } from 'undici'
 import t, { type Test as T } from 'tap'
 import { flaky } from '../../faults/flaky-database.ts'
 import { openAnyDatabase } from '../../support/database.ts'
-import { challengeOf, credentialOf } from '../../support/gateway.ts'
+import { paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { openShop, sessionYaml, startUpstream } from './fixture.ts'
 import { serve } from '../../support/serve.ts'
@@ -96,8 +96,7 @@ t.test('a bundle: a stream continues within its slice, and is cut there', async 
   const plain = await startUpstream(t)
   const meter = 'meter: { bundle: 320 sats, prices: 1 sat, usage: events, estimate: { else: 2 } }'
   const shop = await openShop(t, undefined, { database, upstream: plain, yaml: sessionYaml(upstream.url, meter) })
-  const challenge = challengeOf(await shop.get(), 'l402')
-  const key = credentialOf(challenge, await shop.gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const key = await paidFor(shop.gateway, await shop.get())
   const got = await streaming(`${shop.gateway.url}/v1/a`, key)
   t.equal(got.status, 200)
   upstream.write(EVENT.repeat(2))

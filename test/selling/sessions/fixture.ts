@@ -95,7 +95,9 @@ export interface Shop {
   ask(path?: string): Promise<SessionOffer>
   /** Pays for a deposit, of which the credentials are not shown yet. */
   deposit(more?: { invoice?: string; path?: string }): Promise<Deposited>
-  /** The same, and opens a session with it. */
+  /** Pays for another deposit; its credential. */
+  topUp(sessionId: string): Promise<string>
+  /** As `deposit`, and opens a session with it. */
   open(more?: { invoice?: string; path?: string }): Promise<Opened>
 }
 
@@ -163,6 +165,11 @@ export async function openShop(
     get,
     ask,
     deposit,
+    topUp: async sessionId => {
+      const { challenge, request } = await ask()
+      const topUpPreimage = await gateway.pay(request['depositInvoice'] ?? '')
+      return token(challenge, { action: 'topUp', sessionId, topUpPreimage })
+    },
     open: async more => {
       const deposited = await deposit(more)
       return { ...deposited, answer: await get(deposited.open, more?.path) }

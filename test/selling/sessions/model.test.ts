@@ -7,32 +7,18 @@ import t, { type Test as T } from 'tap'
 import type { BalanceReservation } from '../../../src/selling/balances/slice.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import type { Payee } from '../../../src/lightning/providers/payee.ts'
 import type { Payout, PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
-import { SessionNews } from '../../../src/selling/sessions/news.ts'
-import { RefundOverrides } from '../../../src/selling/sessions/refund-rules.ts'
-import { SessionRefunds } from '../../../src/selling/sessions/refunds.ts'
 import { SessionStore } from '../../../src/selling/sessions/store.ts'
-import { systemRandom } from '../../../src/platform/system/ids.ts'
-import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { isReserved, killableLedger, newBalance, passing, settled, written } from '../balances/fixture.ts'
+import { isReserved, killableLedger, passing, settled, written } from '../balances/fixture.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { returnInvoice } from './fixture.ts'
+import { openSession, payeeOf, refundsOf } from './refund-fixture.ts'
 
 const NOTHING = () => {}
-const UNCOUNTED = {
-  opened: NOTHING,
-  toppedUp: NOTHING,
-  closed: NOTHING,
-  refund: NOTHING,
-  paused: NOTHING,
-  timedOut: NOTHING
-}
 const DEPOSIT = 20_000
-const IDLE = 300_000
 
 /** A node that pays, and the money that has left it. */
 class Node {
@@ -55,19 +41,10 @@ class Node {
   }
 
   get payee(): Payee {
-    const parts: Partial<Payee> = {
-      slot: 'primary',
-      kind: 'sandbox',
-      capabilities: {
-        onchain: false,
-        hostedCheckout: false,
-        notifies: false,
-        payout: { lightning: true, chain: false, ...(this.#once ? { once: true } : {}) }
-      },
+    return payeeOf(this.#once ? { once: true } : {}, {
       payOut: request => this.#payOut(request),
       lookUpPayout: request => this.#lookUp(request)
-    }
-    return parts as Payee // No more of it is asked for.
+    })
   }
 
   /** Pays for requests that were long on their way, though shorter than refunds wait before they count as never sent. */
@@ -140,41 +117,15 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
   let names = 0
   const begin = () => {
     const { ledger, kill } = killableLedger(database, clock, `gateway ${++names} ${seed()}`)
-    const refunds = new SessionRefunds({
-      store,
-      balances,
-      ledger,
-      database,
-      payees: { maker: () => node.payee },
-      news: new SessionNews(database, silentLog),
-      counters: UNCOUNTED,
-      clock,
-      random: systemRandom,
-      log: silentLog
-    })
-    const overrides = new RefundOverrides({ store, refunds, database, clock, log: silentLog })
-    return { ledger, refunds, overrides, kill, open: [] as BalanceReservation[] }
+    const paying = refundsOf({ database, clock, ledger, payee: () => node.payee })
+    return { ledger, ...paying, kill, open: [] as BalanceReservation[] }
   }
   const gateways = [begin(), begin()]
   const sold: Sold[] = []
   const some = <E>(all: readonly E[]) => all[seed() % all.length] as E // There is always one.
   const open = async () => {
     const invoice = returnInvoice({ at: clock.now() })
-    const balance = newBalance(clock, { kind: 'session', depositedMsat: DEPOSIT })
-    await balances.open(balance)
-    await store.open(database.sql, {
-      id: balance.id,
-      openChallenge: randomBytes(8).toString('hex'),
-      network: 'regtest',
-      chargeId: 'charge',
-      providerSlot: 'primary',
-      providerKind: 'sandbox',
-      openedAt: clock.now(),
-      idleMs: IDLE,
-      returnInvoice: invoice,
-      returnHash: decodeInvoice(invoice, { zeroAmount: true }).paymentHash
-    })
-    sold.push({ id: balance.id, invoice, deposits: DEPOSIT })
+    sold.push({ id: await openSession(database, clock, DEPOSIT, invoice), invoice, deposits: DEPOSIT })
   }
   const kill = (gateway: (typeof gateways)[number]) => {
     gateway.kill()

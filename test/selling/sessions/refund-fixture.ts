@@ -12,7 +12,7 @@ import { SessionRefunds } from '../../../src/selling/sessions/refunds.ts'
 import { SessionStore } from '../../../src/selling/sessions/store.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { newBalance } from '../balances/fixture.ts'
+import { opened } from '../balances/fixture.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { returnInvoice } from './fixture.ts'
 
@@ -29,21 +29,23 @@ export class Provider {
   /** What a payment may cost, where it takes no limit for that. */
   mostFee: { sats: number; percent: number } | null = null
 
+  pays(): void {
+    this.pay = () => Promise.resolve(PAID)
+  }
+
+  fails(error: Error): void {
+    this.pay = async () => {
+      throw error
+    }
+  }
+
+  knows(): void {
+    this.known = () => Promise.resolve(PAID)
+  }
+
   get payee(): Payee {
-    const parts: Partial<Payee> = {
-      slot: 'primary',
-      kind: 'sandbox',
-      capabilities: {
-        onchain: false,
-        hostedCheckout: false,
-        notifies: false,
-        payout: {
-          lightning: true,
-          chain: false,
-          ...(this.once ? { once: true } : {}),
-          ...(this.mostFee === null ? {} : { mostFee: this.mostFee })
-        }
-      },
+    const terms = { ...(this.once ? { once: true } : {}), ...(this.mostFee === null ? {} : { mostFee: this.mostFee }) }
+    return payeeOf(terms, {
       payOut: request => {
         this.sent.push(request)
         return this.pay()
@@ -52,9 +54,15 @@ export class Provider {
         this.looked.push(request)
         return this.known()
       }
-    }
-    return parts as Payee // No more of it is asked for.
+    })
   }
+}
+
+export function payeeOf(terms: object, calls: Pick<Payee, 'payOut' | 'lookUpPayout'>): Payee {
+  const payout = { lightning: true, chain: false, ...terms }
+  const capabilities = { onchain: false, hostedCheckout: false, notifies: false, payout }
+  const parts: Partial<Payee> = { slot: 'primary', kind: 'sandbox', capabilities, ...calls }
+  return parts as Payee // No more of it is asked for.
 }
 
 const NOTHING = () => {}
@@ -67,46 +75,71 @@ const UNCOUNTED = {
   timedOut: NOTHING
 }
 
+interface Process {
+  readonly database: Database
+  readonly clock: ManualClock
+  readonly ledger: Ledger
+  readonly counters?: object
+  payee(): Payee
+}
+
+/** What one gateway does with refunds. */
+export function refundsOf({ database, clock, ledger, payee, counters = {} }: Process) {
+  const store = new SessionStore(database)
+  const ground = { store, database, clock, log: silentLog }
+  const refunds = new SessionRefunds({
+    ...ground,
+    balances: new BalanceStore(database),
+    ledger,
+    payees: { maker: payee },
+    news: new SessionNews(database, silentLog),
+    counters: { ...UNCOUNTED, ...counters },
+    random: systemRandom
+  })
+  return { refunds, overrides: new RefundOverrides({ ...ground, refunds }) }
+}
+
+/** Opens a session; its id. */
+export async function openSession(
+  database: Database,
+  clock: ManualClock,
+  depositedMsat: number,
+  returnInvoice: string
+): Promise<string> {
+  const { id } = await opened(new BalanceStore(database), clock, { kind: 'session', depositedMsat })
+  await new SessionStore(database).open(database.sql, {
+    id,
+    openChallenge: randomBytes(8).toString('hex'),
+    network: 'regtest',
+    chargeId: 'charge',
+    providerSlot: 'primary',
+    providerKind: 'sandbox',
+    openedAt: clock.now(),
+    idleMs: 300_000,
+    returnInvoice,
+    returnHash: decodeInvoice(returnInvoice, { zeroAmount: true }).paymentHash
+  })
+  return id
+}
+
 export function setting(t: T, database: Database) {
   const clock = new ManualClock()
   const provider = new Provider()
   /** The refunds that ended, as they are counted. */
   const ended: string[] = []
-  const counters = { ...UNCOUNTED, refund: (status: string, sats: number) => ended.push(`${status} ${sats}`) }
-  const [store, balances] = [new SessionStore(database), new BalanceStore(database)]
+  const counters = { refund: (status: string, sats: number) => ended.push(`${status} ${sats}`) }
   const gateway = () => {
     const ledger = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog })
     t.teardown(() => ledger.close())
-    const refunds = new SessionRefunds({
-      store,
-      balances,
-      ledger,
-      database,
-      payees: { maker: () => provider.payee },
-      news: new SessionNews(database, silentLog),
-      counters,
-      clock,
-      random: systemRandom,
-      log: silentLog
-    })
-    return { ledger, refunds, overrides: new RefundOverrides({ store, refunds, database, clock, log: silentLog }) }
+    return { ledger, ...refundsOf({ database, clock, ledger, counters, payee: () => provider.payee }) }
   }
-  const open = async (depositedMsat = 100_000, invoice = returnInvoice({ at: clock.now() })) => {
-    const balance = newBalance(clock, { kind: 'session', depositedMsat })
-    await balances.open(balance)
-    await store.open(database.sql, {
-      id: balance.id,
-      openChallenge: randomBytes(8).toString('hex'),
-      network: 'regtest',
-      chargeId: 'charge',
-      providerSlot: 'primary',
-      providerKind: 'sandbox',
-      openedAt: clock.now(),
-      idleMs: 300_000,
-      returnInvoice: invoice,
-      returnHash: decodeInvoice(invoice, { zeroAmount: true }).paymentHash
-    })
-    return balance.id
+  const open = (depositedMsat = 100_000, invoice = returnInvoice({ at: clock.now() })) =>
+    openSession(database, clock, depositedMsat, invoice)
+  const own = gateway()
+  const closed = async (id: string) => {
+    await own.refunds.close(id, 'client', 'c')
+    await own.refunds.refund(id)
   }
-  return { clock, provider, ended, store, balances, open, ...gateway(), other: gateway() }
+  const store = new SessionStore(database)
+  return { clock, provider, ended, store, open, closed, ...own, other: gateway() }
 }

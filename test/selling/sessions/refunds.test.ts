@@ -100,7 +100,7 @@ void eachDatabase(t, 'a close while another gateway sends the refund returns its
 void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
   const { clock, provider, ended, refunds, overrides, store, open } = setting(t, database)
   const id = await open()
-  provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+  provider.fails(new PayoutUncertain(new Error('reset')))
   await refunds.close(id, 'client', 'c')
   t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' }, 'the protocol has no other term')
   t.match(await store.find(id), { refundStatus: 'pending', refundedMsat: 0 })
@@ -120,7 +120,7 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
   provider.known = () => Promise.resolve({ ...PAID, status: 'processing' })
   await refunds.followUp()
   t.match(await store.find(id), { refundStatus: 'processing', refundPayoutId: 'p1' })
-  provider.known = () => Promise.resolve(PAID)
+  provider.knows()
   clock.advance(1_000_000)
   await refunds.followUp()
   t.match(await store.find(id), { refundStatus: 'confirmed', refundedMsat: 100_000 })
@@ -133,12 +133,11 @@ void eachDatabase(
   t,
   'a refund that never reached a provider that may pay twice is failed after ten minutes, and stuck until it is sent again by hand',
   async (t, database) => {
-    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
+    const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     provider.once = false
     const id = await open()
-    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
-    await refunds.close(id, 'client', 'c')
-    await refunds.refund(id)
+    provider.fails(new PayoutUncertain(new Error('reset')))
+    await closed(id)
     clock.advance(61_000)
     await refunds.followUp()
     t.match(await store.find(id), { refundStatus: 'pending' })
@@ -150,7 +149,7 @@ void eachDatabase(
     t.match(await store.counts(lost), { open: 0, stuck: 1 })
     await refunds.begin()
     t.equal(provider.sent.length, 1, 'it is never sent automatically')
-    provider.pay = () => Promise.resolve(PAID)
+    provider.pays()
     const invoice = returnInvoice({ at: clock.now() })
     await t.rejects(overrides.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })), { status: 400 })
     t.match(await overrides.sendAgain(id, invoice), {
@@ -167,7 +166,7 @@ void eachDatabase(
 void eachDatabase(t, 'a refund whose outcome was lost can be settled manually', async (t, database) => {
   const { clock, provider, refunds, overrides, store, open } = setting(t, database)
   const lost = await open()
-  provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+  provider.fails(new PayoutUncertain(new Error('reset')))
   await refunds.close(lost, 'idle')
   await refunds.refund(lost)
   clock.advance(601_000)
@@ -181,21 +180,6 @@ void eachDatabase(t, 'a refund whose outcome was lost can be settled manually', 
   await t.rejects(overrides.settle(unknown, word), { status: 404 })
   t.notOk(await refunds.close(unknown, 'operator'))
 })
-
-void eachDatabase(
-  t,
-  'a gateway that dies between closing and paying back leaves it to another',
-  async (t, database) => {
-    const { provider, refunds, other, store, open } = setting(t, database)
-    const [closed, poor] = [await open(), await open(900)]
-    await refunds.close(closed, 'client', 'c')
-    await refunds.close(poor, 'client', 'd')
-    await Promise.all([other.refunds.begin(), refunds.begin()])
-    t.match(await store.find(closed), { refundStatus: 'confirmed' })
-    t.match(await store.find(poor), { refundStatus: 'skipped', refundedMsat: 0 })
-    t.equal(provider.sent.length, 1)
-  }
-)
 
 /** A gateway dies at a point of a refund; the provider knows its outcome by then. */
 const DEATHS = {
@@ -214,8 +198,8 @@ for (const [point, { isKnown }] of Object.entries(DEATHS))
       await refunds.close(id, 'client', 'c')
       void refunds.refund(id)
       await until(() => provider.sent.length > 0)
-      provider.pay = () => Promise.resolve(PAID)
-      if (isKnown) provider.known = () => Promise.resolve(PAID)
+      provider.pays()
+      if (isKnown) provider.knows()
       clock.advance(59_000)
       await other.refunds.followUp()
       t.equal(provider.looked.length, 0, 'not while it may be on its way')
@@ -234,11 +218,10 @@ void eachDatabase(
   t,
   'a request that is lost repeatedly starts over once it is surely no longer on its way, until the operator settles it',
   async (t, database) => {
-    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
+    const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()
-    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
-    await refunds.close(id, 'client', 'c')
-    await refunds.refund(id)
+    provider.fails(new PayoutUncertain(new Error('reset')))
+    await closed(id)
     for (let minute = 0; minute < 10; minute++) {
       clock.advance(60_000)
       await refunds.followUp()
@@ -273,13 +256,13 @@ void eachDatabase(
     const told = refunds.refund(id)
     await until(() => provider.sent.length > 0)
     clock.advance(61_000)
-    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    provider.fails(new PayoutUncertain(new Error('reset')))
     for (let time = 0; time < 2; time++) await other.refunds.followUp()
     t.same([provider.sent.length, provider.looked.length], [2, 1])
     late.reject(new ProviderRefused('request', 'No route.'))
     await told
     t.match(await store.find(id), { refundStatus: 'pending' }, 'the second request may have paid')
-    provider.known = () => Promise.resolve(PAID)
+    provider.knows()
     clock.advance(61_000)
     await other.refunds.followUp()
     t.match(await store.find(id), { refundStatus: 'confirmed' })
@@ -290,18 +273,17 @@ void eachDatabase(
   t,
   'a refusal of a second request says nothing of the first while that may be on its way',
   async (t, database) => {
-    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
+    const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()
-    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
-    await refunds.close(id, 'client', 'c')
-    await refunds.refund(id)
-    provider.pay = () => Promise.reject(new ProviderRefused('request', 'No route.'))
+    provider.fails(new PayoutUncertain(new Error('reset')))
+    await closed(id)
+    provider.fails(new ProviderRefused('request', 'No route.'))
     clock.advance(61_000)
     await refunds.followUp()
     t.equal(provider.sent.length, 2)
     t.match(await store.find(id), { refundStatus: 'pending' })
     await t.rejects(overrides.sendAgain(id, null), { status: 409 })
-    provider.known = () => Promise.resolve(PAID)
+    provider.knows()
     clock.advance(61_000)
     await refunds.followUp()
     t.match(await store.find(id), { refundStatus: 'confirmed' })
@@ -320,7 +302,7 @@ void eachDatabase(
       void refunds.refund(id)
     }
     await until(() => provider.sent.length >= 2)
-    provider.pay = () => Promise.resolve(PAID)
+    provider.pays()
     await database.sql`update sessions set refund_begun_at = refund_begun_at - interval '2 days',
       refund_asked_at = refund_asked_at - interval '2 days' where id = ${month}`
     clock.leap(3_600_000)
@@ -335,19 +317,18 @@ void eachDatabase(
   t,
   'a refund whose answer was lost is not taken for failed because an earlier one to the same invoice had failed',
   async (t, database) => {
-    const { clock, provider, refunds, store, open } = setting(t, database)
+    const { closed, clock, provider, refunds, store, open } = setting(t, database)
     provider.once = false
     const earlier: Payout = { ...PAID, status: 'failed', processedAt: clock.now() }
     clock.advance(2_000)
     const id = await open()
-    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    provider.fails(new PayoutUncertain(new Error('reset')))
     provider.known = () => Promise.resolve(earlier)
-    await refunds.close(id, 'client', 'c')
-    await refunds.refund(id)
+    await closed(id)
     clock.advance(61_000)
     await refunds.followUp()
     t.match(await store.find(id), { refundStatus: 'pending', refundPayoutId: null })
-    provider.known = () => Promise.resolve(PAID)
+    provider.knows()
     clock.advance(61_000)
     await refunds.followUp()
     t.match(await store.find(id), { refundStatus: 'confirmed' })

@@ -1,12 +1,7 @@
 import t from 'tap'
-import {
-  NothingSent,
-  PayoutUncertain,
-  ProviderRefused,
-  ProviderUnavailable
-} from '../../../src/lightning/provider-calls/errors.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
-import { passing, reserved, settled } from '../balances/fixture.ts'
+import { passing } from '../balances/fixture.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { returnInvoice } from './fixture.ts'
 import { PAID, setting } from './refund-fixture.ts'
@@ -28,7 +23,7 @@ void eachDatabase(t, 'a refund that was certainly not sent is retried until it i
       await t.test(`${why} (${by})`, async t => {
         const id = await open()
         provider.sent.length = 0
-        provider.pay = () => Promise.reject(fault)
+        provider.fails(fault)
         if (by === 'client') {
           await refunds.close(id, 'client', 'c')
           t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' })
@@ -47,7 +42,7 @@ void eachDatabase(t, 'a refund that was certainly not sent is retried until it i
         t.match(await store.find(id), { refundStatus: null, refundRefusals: 0 })
         t.match(await store.list('stuck', clock.now() - 10 * MINUTE, { skip: 0, take: 10 }), [{ id }])
         const tries = provider.sent.length
-        provider.pay = () => Promise.resolve(PAID)
+        provider.pays()
         clock.advance(15 * MINUTE)
         const all = [refunds.begin(), other.refunds.begin(), refunds.refund(id), other.refunds.refund(id)]
         await passing(t, clock, database, Promise.all<unknown>(all))
@@ -61,7 +56,7 @@ void eachDatabase(t, 'a refund that was certainly not sent is retried until it i
 void eachDatabase(t, 'a refund that the node could not pay is retried ten times, then fails', async (t, database) => {
   const { clock, provider, refunds, overrides, store, open } = setting(t, database)
   const id = await open()
-  provider.pay = () => Promise.reject(NO_ROUTE)
+  provider.fails(NO_ROUTE)
   await refunds.close(id, 'client', 'c')
   t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' })
   for (let n = 0; n < 20; n++) {
@@ -71,22 +66,21 @@ void eachDatabase(t, 'a refund that the node could not pay is retried ten times,
   t.equal(provider.sent.length, 10)
   t.equal(new Set(provider.sent.map(({ reference }) => reference)).size, 10)
   t.match(await store.find(id), { refundStatus: 'failed', refundFault: 'No route.', refundedMsat: 0 })
-  provider.pay = () => Promise.resolve(PAID)
+  provider.pays()
   t.match(await overrides.sendAgain(id, null), { refundStatus: 'confirmed', refundSats: 100 })
 })
 
 void eachDatabase(t, 'a refund that the provider took and then could not send is retried', async (t, database) => {
-  const { clock, provider, refunds, store, open } = setting(t, database)
+  const { closed, clock, provider, refunds, store, open } = setting(t, database)
   const id = await open()
   provider.pay = () => Promise.resolve({ ...PAID, status: 'processing' })
-  await refunds.close(id, 'client', 'c')
-  await refunds.refund(id)
+  await closed(id)
   clock.advance(MINUTE)
   const failed: Payout = { ...PAID, status: 'failed', processedAt: clock.now() }
   provider.known = () => Promise.resolve(failed)
   await refunds.followUp()
   t.match(await store.find(id), { refundStatus: null, refundRefusals: 1, refundPayoutId: null })
-  provider.pay = () => Promise.resolve(PAID)
+  provider.pays()
   clock.advance(MINUTE)
   await refunds.begin()
   t.match(await store.find(id), { refundStatus: 'confirmed' })
@@ -135,13 +129,12 @@ void eachDatabase(
   t,
   'a refund fails when its invoice expires before it is sent, and goes to another',
   async (t, database) => {
-    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
+    const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open(100_000, returnInvoice({ at: clock.now(), expirySeconds: 1_800 }))
-    provider.pay = () => Promise.reject(new NothingSent('away'))
-    await refunds.close(id, 'client', 'c')
-    await refunds.refund(id)
+    provider.fails(new NothingSent('away'))
+    await closed(id)
     clock.advance(31 * MINUTE)
-    provider.pay = () => Promise.resolve(PAID)
+    provider.pays()
     await refunds.begin()
     t.equal(provider.sent.length, 1, 'the provider is not called')
     t.match(await store.find(id), { refundStatus: 'failed', refundFault: /expired/ })
@@ -157,12 +150,11 @@ void eachDatabase(
   t,
   'an operator ends the retries of a refund, or settles one paid by other means',
   async (t, database) => {
-    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
+    const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     const [ended, paid] = [await open(), await open()]
-    provider.pay = () => Promise.reject(new NothingSent('away'))
+    provider.fails(new NothingSent('away'))
     for (const id of [ended, paid]) {
-      await refunds.close(id, 'client', 'c')
-      await refunds.refund(id)
+      await closed(id)
     }
     const words = { settledBy: 'Ada', reason: 'x' }
     t.match(await overrides.settle(ended, { ...words, outcome: 'not-sent' }), { refundStatus: 'failed' })
@@ -178,38 +170,3 @@ void eachDatabase(
     t.match(await store.find(ended), { refundedMsat: 100_000 })
   }
 )
-
-void eachDatabase(t, 'a refund that may have been sent goes to no other invoice', async (t, database) => {
-  const { clock, provider, refunds, other, overrides, store, open } = setting(t, database)
-  const id = await open()
-  provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
-  await refunds.close(id, 'client', 'c')
-  await refunds.refund(id)
-  provider.pay = () => Promise.reject(new NothingSent('away'))
-  for (let minute = 0; minute < 10; minute++) {
-    await t.rejects(overrides.sendAgain(id, returnInvoice({ at: clock.now() })), { status: 409 })
-    clock.advance(MINUTE)
-    await Promise.all([refunds.followUp(), other.refunds.followUp(), refunds.begin()])
-  }
-  t.match(await store.find(id), { refundStatus: 'pending' }, 'the first request may still arrive')
-  provider.pay = () => Promise.resolve(PAID)
-  t.equal(new Set(provider.sent.map(({ reference }) => reference)).size, 1)
-  clock.advance(15 * MINUTE)
-  await refunds.followUp()
-  await refunds.begin()
-  t.match(await store.find(id), { refundStatus: 'confirmed' })
-})
-
-void eachDatabase(t, 'no refund begins while a gateway holds a part of the balance', async (t, database) => {
-  const { provider, ledger, refunds, overrides, store, open } = setting(t, database)
-  const id = await open()
-  const held = await reserved(ledger, id, 7_000)
-  await refunds.close(id, 'operator')
-  t.match(await overrides.sendAgain(id, null), { refundStatus: null })
-  await refunds.send(id)
-  t.equal(provider.sent.length, 0)
-  await settled(ledger, held, 7_000)
-  await ledger.close()
-  await refunds.begin()
-  t.match(await store.find(id), { refundStatus: 'confirmed', refundSats: 93 })
-})

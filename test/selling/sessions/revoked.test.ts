@@ -1,6 +1,6 @@
 /** What revoking does to a session: its payment hash is what the operator revokes. */
 import t, { type Test as T } from 'tap'
-import { openShop, token, type Shop } from './fixture.ts'
+import { openShop, type Shop } from './fixture.ts'
 
 async function revoke(t: T, { gateway }: Shop, id: string) {
   const { status } = await gateway.send('DELETE', `/api/admin/tokens/${id}`, {
@@ -18,12 +18,7 @@ t.test('a revoked session serves nothing more, and its client gets back what is 
   const refused = await shop.get(session.bearer)
   t.equal(refused.status, 402)
   t.match(refused.json(), { type: /session-closed$/, detail: /was revoked; what is left of it is paid back/ })
-  const { challenge, request } = await shop.ask()
-  const topUp = token(challenge, {
-    action: 'topUp',
-    sessionId: session.id,
-    topUpPreimage: await shop.gateway.pay(request['depositInvoice'] ?? '')
-  })
+  const topUp = await shop.topUp(session.id)
   t.match((await shop.get(topUp)).json(), { type: /session-closed$/ }, 'nor does it take another deposit')
   t.notOk((await shop.get(session.open)).status === 200, 'and it is not opened again')
   t.equal(shop.upstream.requests.length, served)

@@ -8,7 +8,7 @@ import type { PrepaidSession } from '../../../src/selling/sessions/store.ts'
 import { SessionStream } from '../../../src/selling/sessions/stream.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passing } from '../balances/fixture.ts'
-import { openShop, startUpstream, token, type Shop } from './fixture.ts'
+import { openShop, startUpstream, type Shop } from './fixture.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 /** An event stream of so many events and a `[DONE]`, whose pieces end anywhere. */
@@ -49,9 +49,7 @@ async function* eventsOf(shop: Shop, authorization: string): AsyncGenerator<Even
 }
 
 async function topUp(shop: Shop, sessionId: string) {
-  const { challenge, request: said } = await shop.ask()
-  const topUpPreimage = await shop.gateway.pay(said['depositInvoice'] ?? '')
-  const answer = await shop.get(token(challenge, { action: 'topUp', sessionId, topUpPreimage }))
+  const answer = await shop.get(await shop.topUp(sessionId))
   if (answer.status !== 200) throw new Error(answer.text)
 }
 
