@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import {
   definePlugin,
   idempotencyKeyReused,
-  keptHeaders,
+  KeptResponse,
   List,
   requestInProgress,
   ShortError,
@@ -10,7 +10,6 @@ import {
   Type,
   Unavailable,
   type Context,
-  type Maybe,
   type ReadonlyHeaders,
   type ReplayRecord,
   type Timer,
@@ -24,15 +23,8 @@ const HEARTBEATS = 4
 
 /** Claim of a running keyed request, with its response so far. */
 interface Claim {
-  readonly key: string
-  readonly token: string
   readonly heartbeat: Timer
-  status: number
-  headers: (readonly [name: string, value: string])[]
-  pieces: Uint8Array[]
-  size: number
-  /** The response was complete before sending, so the record is complete even when the client left. */
-  whole: boolean
+  readonly kept: KeptResponse
 }
 
 /** Key of a request: the standard header wins, blank ones do not count (decision 20). */
@@ -57,8 +49,6 @@ const KEEP = 86_400_000
 const WAIT = 30_000
 /** Milliseconds until the claim of a dead worker lapses; running requests renew theirs. */
 const LOCK = 10_000
-/** Bytes of the largest response that is kept. A larger one runs again. */
-const LARGEST = 1024 * 1024
 
 /**
  * Replays the first response to repeated requests (contract, Limits; decisions 18 to 20). Fails closed: unrecorded
@@ -84,14 +74,8 @@ export default definePlugin({
     const claimed = slot<Claim>('claim')
     const methods = new Set<string>(config.methods)
 
-    const settle = (ctx: Context, settled: Maybe<boolean>): void => {
-      if (typeof settled === 'boolean') return
-      settled.catch((error: unknown) => {
-        log.warn(
-          { err: error, correlationId: ctx.correlationId },
-          'an idempotent response or its claim could not be kept'
-        )
-      })
+    const failing = (correlationId: string) => (error: unknown) => {
+      log.warn({ err: error, correlationId }, 'an idempotent response or its claim could not be kept')
     }
 
     const claim = async (ctx: Context, key: string, scope: string): Promise<void | Reply> => {
@@ -101,20 +85,18 @@ export default definePlugin({
       for (;;) {
         const begun = await state.begin(scope, fingerprint, LOCK)
         switch (begun.kind) {
-          case 'run':
+          case 'run': {
+            const { token } = begun
+            const failed = failing(ctx.correlationId)
             ctx.set(claimed, {
-              key: scope,
-              token: begun.token,
+              kept: new KeptResponse({ state, key: scope, token, failed }),
               heartbeat: clock.every(LOCK / HEARTBEATS, () => {
-                settle(ctx, state.extend(scope, begun.token, LOCK))
-              }),
-              status: 0,
-              headers: [],
-              pieces: [],
-              size: 0,
-              whole: false
+                const extended = state.extend(scope, token, LOCK)
+                if (extended instanceof Promise) extended.catch(failed)
+              })
             })
             return
+          }
           case 'replay':
             return replay(begun.record)
           case 'conflict':
@@ -158,38 +140,19 @@ export default definePlugin({
       },
       response(ctx, head) {
         const claim = ctx.get(claimed)
-        // Streams are not replayed: status 0 keeps nothing.
+        // Streams are not replayed.
         if (claim === undefined || head.source === 'error' || head.source === 'stream') return
         // Replayed from its row: its TTL must not restart.
         if (head.headers.get('x-idempotency-replayed') !== undefined) return
-        claim.status = head.status
-        claim.headers = keptHeaders(head.headers.pairs)
-        claim.whole = head.source === 'reply'
+        if (head.status >= 200 && head.status <= 299) claim.kept.head(head)
       },
       chunk(ctx, bytes) {
-        const claim = ctx.get(claimed)
-        if (claim === undefined || claim.status === 0) return
-        claim.size += bytes.byteLength
-        if (claim.size <= LARGEST) claim.pieces.push(bytes.slice())
-        else claim.pieces = []
+        ctx.get(claimed)?.kept.chunk(bytes)
       },
       done(ctx, outcome) {
         const claim = ctx.get(claimed)
-        if (claim === undefined) return
-        claim.heartbeat.cancel()
-        // An outer plugin may have failed since: the client got something else.
-        const good =
-          outcome.source !== 'error' &&
-          claim.status >= 200 &&
-          claim.status < 300 &&
-          claim.size <= LARGEST &&
-          (claim.whole || outcome.delivered)
-        if (!good) {
-          settle(ctx, state.abandon(claim.key, claim.token))
-          return
-        }
-        const record: ReplayRecord = { status: claim.status, headers: claim.headers, body: Buffer.concat(claim.pieces) }
-        settle(ctx, state.finish(claim.key, claim.token, record, KEEP))
+        claim?.heartbeat.cancel()
+        claim?.kept.done(outcome, KEEP)
       }
     }
   }

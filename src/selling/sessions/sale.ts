@@ -9,9 +9,10 @@ import type { SessionCounters } from './open.ts'
 import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
 import { SessionStream } from './stream.ts'
-import { keptHeaders } from '../../engine/message/own-cookies.ts'
-import type { ReplayRecord, State } from '../../platform/state/state.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
+import type { KeptResponse } from '../../engine/message/kept-response.ts'
+
+/** Milliseconds to keep the response to an open for repetitions. */
+const KEPT = 300_000
 
 interface SessionSaleDependencies {
   readonly ctx: Context
@@ -25,7 +26,7 @@ interface SessionSaleDependencies {
 }
 
 export class SessionSale {
-  kept: KeptOpen | null = null
+  kept: KeptResponse | null = null
   readonly #dependencies: SessionSaleDependencies
   #stream: SessionStream | null = null
 
@@ -49,7 +50,8 @@ export class SessionSale {
     if (head.status <= 299)
       head.headers.set('Payment-Receipt', encodeSessionReceipt(id, Math.floor(clock.now() / 1000)))
     const { held } = metered
-    this.kept?.head(head, held !== null)
+    if (held === null && head.status <= 499 && head.source !== 'error' && head.source !== 'stream')
+      this.kept?.head(head)
     if (held === null || ctx.response === null) return
     // Events are added.
     head.headers.delete('content-length')
@@ -70,57 +72,8 @@ export class SessionSale {
 
   done(outcome: Outcome): void {
     this.#stream?.close()
-    this.kept?.done(outcome)
+    this.kept?.done(outcome, KEPT)
     this.#dependencies.metered.done(outcome)
     this.#dependencies.used()
-  }
-}
-
-/** Milliseconds to keep the response to an open for repetitions. */
-const KEPT = 300_000
-/** Maximum response size, as for idempotency keys. */
-const LARGEST = 1_048_576
-
-export class KeptOpen {
-  readonly #state: State
-  readonly #key: string
-  readonly #token: string
-  readonly #log: Log
-  #head: { readonly status: number; readonly headers: ReplayRecord['headers'] } | null = null
-  #pieces: Uint8Array[] = []
-  #size = 0
-
-  constructor(state: State, key: string, token: string, log: Log) {
-    this.#state = state
-    this.#key = key
-    this.#token = token
-    this.#log = log
-  }
-
-  head(head: Head, isStream: boolean): void {
-    if (isStream || head.status >= 500 || head.source === 'error' || head.source === 'stream') return
-    this.#head = { status: head.status, headers: keptHeaders(head.headers.pairs) }
-  }
-
-  chunk(bytes: Uint8Array): void {
-    this.#size += bytes.byteLength
-    if (this.#head === null || this.#size > LARGEST) this.#pieces = []
-    else this.#pieces.push(bytes.slice())
-  }
-
-  done({ delivered, source }: Outcome): void {
-    const head = this.#head
-    const isGood = head !== null && source !== 'error' && delivered && this.#size <= LARGEST
-    const ended = isGood
-      ? this.#state.finish(this.#key, this.#token, { ...head, body: Buffer.concat(this.#pieces) }, KEPT)
-      : this.#state.abandon(this.#key, this.#token)
-    if (ended instanceof Promise)
-      ended.catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'The response to the opening of a session could not be kept')
-      })
-  }
-
-  async abandon(): Promise<void> {
-    await this.#state.abandon(this.#key, this.#token)
   }
 }

@@ -9,6 +9,7 @@ import type { ChallengeStore } from '../holding/store.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
 import { isUniqueViolation, type Database } from '../../platform/database/database.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { KeptResponse } from '../../engine/message/kept-response.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import { readCredential } from '../../lightning/codecs/credential.ts'
@@ -40,7 +41,7 @@ import {
 import type { SessionNews } from './news.ts'
 import type { RefundOverrides } from './refund-rules.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
-import { KeptOpen, SessionSale } from './sale.ts'
+import { SessionSale } from './sale.ts'
 import type { SessionStore } from './store.ts'
 
 declare module '../../engine/pipeline/plugin.ts' {
@@ -80,6 +81,7 @@ const CLAIMED = 300_000
 const END_BEFORE = 600_000
 /** Maximum life. */
 const LONGEST = 90 * 86_400_000
+const JSON_UNKEPT = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store']
 
 /**
  * Prepaid sessions (draft-lightning-session-00): opens them with a deposit, serves requests, adds deposits and closes.
@@ -243,7 +245,7 @@ export class PrepaidSessions {
    * Response to an earlier request with the same open, else where to keep this one, null if impossible. The rows guard
    * the money; a response that was not kept is served again.
    */
-  async #kept(ctx: Context, challengeId: string): Promise<Reply | KeptOpen | null> {
+  async #kept(ctx: Context, challengeId: string): Promise<Reply | KeptResponse | null> {
     const { state, log } = this.#dependencies
     const key = `session open ${challengeId}`
     const fingerprint = hash(
@@ -254,7 +256,11 @@ export class PrepaidSessions {
       const begun = await state.begin(key, fingerprint, CLAIMED)
       if (begun.kind === 'replay')
         return { status: begun.record.status, headers: begun.record.headers.flat(), body: begun.record.body }
-      return begun.kind === 'run' ? new KeptOpen(state, key, begun.token, log) : null
+      if (begun.kind !== 'run') return null
+      const failed = (error: unknown): void => {
+        log.warn({ err: error }, 'The response to the opening of a session could not be kept')
+      }
+      return new KeptResponse({ state, key, token: begun.token, failed })
     } catch (error) {
       if (!(error instanceof StateUnavailable)) throw error
       log.warn({ err: error }, 'The response that opened a session cannot be stored: the shared state is down')
@@ -386,14 +392,7 @@ export class PrepaidSessions {
     const receipt = encodeSessionReceipt(id, Math.floor(this.#dependencies.clock.now() / 1000), refund)
     return {
       status: 200,
-      headers: [
-        'Content-Type',
-        'application/json; charset=utf-8',
-        'Payment-Receipt',
-        receipt,
-        'Cache-Control',
-        'no-store'
-      ],
+      headers: [...JSON_UNKEPT, 'Payment-Receipt', receipt],
       body: JSON.stringify(refund === null ? body : closedBody(refund))
     }
   }
