@@ -26,7 +26,7 @@ const keyColumns = {
   idempotency_operation: ['text', ({ idempotency }) => idempotency?.operation ?? null],
   idempotency_key: ['text', ({ idempotency }) => idempotency?.key ?? null],
   idempotency_fingerprint: ['text', ({ idempotency }) => idempotency?.fingerprint ?? null]
-} satisfies Record<string, GivenColumn<Reservation>>
+} satisfies Record<string, GivenColumn<Pick<Reservation, 'idempotency'>>>
 
 const RESERVE = overRows<Reservation & { readonly now: number }>(
   {
@@ -58,37 +58,33 @@ const RESERVE = overRows<Reservation & { readonly now: number }>(
 
 type NewPayment = Payment & Pick<Reservation, 'reservationId' | 'idempotency'>
 
+/** Others are text. */
+const givenTypes: { readonly [K in keyof Payment]?: GivenColumn<never>[0] } = {
+  merchantId: 'integer',
+  amount: 'numeric',
+  amountSats: 'bigint',
+  receivedSats: 'bigint',
+  createdAt: 'timestamptz',
+  expiresAt: 'timestamptz',
+  confirmsAt: 'timestamptz',
+  paidAt: 'timestamptz'
+}
+const members = Object.keys(paymentFields) as ReadonlyArray<keyof Payment> /* the object's own keys */
 const newPaymentColumns: Readonly<Record<string, GivenColumn<NewPayment>>> = {
-  invoice_id: ['text', row => row.invoiceId],
-  merchant_id: ['integer', row => row.merchantId],
-  order_id: ['text', row => row.orderId],
-  status: ['text', row => row.status],
-  amount: ['numeric', row => row.amount],
-  currency: ['text', row => row.currency],
-  description: ['text', row => row.description],
-  customer_email: ['text', row => row.customerEmail],
-  customer_name: ['text', row => row.customerName],
-  success_url: ['text', row => row.successUrl],
-  metadata: ['text', row => (row.metadata === null ? null : JSON.stringify(row.metadata))],
-  pay_token: ['text', row => row.payToken],
-  provider_slot: ['text', row => row.slot],
-  provider_kind: ['text', row => row.kind],
-  charge_id: ['text', row => row.chargeId],
-  invoice: ['text', row => row.invoice],
-  payment_hash: ['text', row => row.paymentHash],
-  network: ['text', row => row.network],
-  onchain_address: ['text', row => row.onchainAddress],
-  checkout_url: ['text', row => row.checkoutUrl],
-  amount_sats: ['bigint', row => row.amountSats],
-  received_sats: ['bigint', row => row.receivedSats],
-  created_at: ['timestamptz', row => row.createdAt],
-  expires_at: ['timestamptz', row => row.expiresAt],
-  confirms_at: ['timestamptz', row => row.confirmsAt],
-  paid_at: ['timestamptz', row => row.paidAt],
+  ...Object.fromEntries(
+    members.map((member, at): [string, GivenColumn<NewPayment>] => [
+      paymentRows.names[at] ?? member,
+      [
+        givenTypes[member] ?? 'text',
+        row => {
+          const value = row[member]
+          return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+        }
+      ]
+    ])
+  ),
   updated_at: ['timestamptz', row => row.createdAt],
-  idempotency_operation: ['text', row => row.idempotency?.operation ?? null],
-  idempotency_key: ['text', row => row.idempotency?.key ?? null],
-  idempotency_fingerprint: ['text', row => row.idempotency?.fingerprint ?? null]
+  ...keyColumns
 }
 
 /**
