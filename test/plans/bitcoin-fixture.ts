@@ -1,3 +1,4 @@
+import { testMerchants, testPlans } from '../support/merchants.ts'
 import tap, { type Test as T } from 'tap'
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
 import { PlanInvoices } from '../../src/plans/bitcoin/invoices.ts'
@@ -7,25 +8,17 @@ import type { BitcoinSubscriptionInput, BitcoinSubscriptionView } from '../../sr
 import { PlanReminders } from '../../src/plans/reminders.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import { FixedPrices } from '../../src/lightning/money/prices.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import type { Mail } from '../../src/web/mail/mail.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { fixtureOn, freshAddress, type FakePayee } from '../selling/challenges/fixture.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 export const DAY = 86_400_000
 
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-const caps = {
-  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-  individual: { webhookEndpoints: 5 },
-  l402: { webhookEndpoints: 5 }
-}
 let shared: Promise<Database> | null = null
 let accounts = 0
 
@@ -54,7 +47,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
   const database = await (shared ??= openAnyDatabase(tap))
   const clock = new ManualClock(start)
   const { selling, payee } = fixtureOn(t, database, clock)
-  const merchants = new Merchants({ store: new MerchantStore(database), sealer, clock, plans: () => caps })
+  const merchants = testMerchants(database, clock)
   const store = new BitcoinStore(database)
   const prices = new FixedPrices({ USD: '100000', EUR: '90000', GBP: '80000' }, clock)
   const invoices = new PlanInvoices({ ...selling, store, database, prices, clock, random: systemRandom })
@@ -69,7 +62,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
     publicUrl: () => 'https://pay.example.com',
     payee: () => 'boltgate'
   }
-  const plans = new BitcoinPlans({ ...common, pending, prices, random: systemRandom, caps: () => caps })
+  const plans = new BitcoinPlans({ ...common, pending, prices, random: systemRandom, caps: () => testPlans })
   selling.settlements.onSettled('subscription', challenge => plans.settled(challenge))
   // In the transaction, as the real outbox: what is rolled back was never sent.
   await database.sql`create table if not exists test_mails (n integer generated always as identity, run text not null, mail jsonb not null)`

@@ -1,3 +1,4 @@
+import { testMerchants } from '../support/merchants.ts'
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
 import type { PendingSubscription } from '../../src/web/admin/schema.ts'
 import type { BilledSubscription } from '../../src/plans/provider.ts'
@@ -5,11 +6,8 @@ import { CardSubscriptionStore } from '../../src/plans/store.ts'
 import { CardSubscriptions } from '../../src/plans/subscriptions.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
-import { plans } from '../web/admin/fixture.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 export const DAY = 86_400_000
@@ -55,12 +53,7 @@ export function subId(): string {
 
 export function fixture(database: Database): Fixture {
   const clock = new ManualClock()
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
-    clock,
-    plans: () => plans
-  })
+  const merchants = testMerchants(database, clock)
   const provider = new ToldProvider()
   const store = new CardSubscriptionStore(database)
   const pending = new SqlAdminStore(database)

@@ -1,9 +1,9 @@
+import { testSealer } from '../support/merchants.ts'
 /** Paid orders that their shop does not make: notifications, and how the money goes back, once. */
 import t from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
 import { MerchantStore } from '../../src/accounts/merchants/store.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { Payees } from '../../src/lightning/providers/payees.ts'
 import { StorePlatformError } from '../../src/shop/platform.ts'
 import { Refunds } from '../../src/payments/refunds/service.ts'
@@ -28,9 +28,8 @@ async function refunding(shop: Shop): Promise<{
     Array<{ provider_kind: FakeProvider['kind'] }>
   >`select provider_kind from challenges limit 1`
   provider.kind = row?.provider_kind ?? 'sandbox'
-  const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const key = (slot: string, id: number) => ({
-    ciphertext: sealer.seal('key', { table: 'merchants', column: `${slot}_key`, row: String(id) }),
+    ciphertext: testSealer.seal('key', { table: 'merchants', column: `${slot}_key`, row: String(id) }),
     place: { table: 'merchants', column: `${slot}_key`, row: String(id) }
   })
   const stored = await new MerchantStore(shop.database).byId(shop.integration.merchantId)
@@ -43,7 +42,7 @@ async function refunding(shop: Shop): Promise<{
     random: systemRandom,
     log: silentLog,
     sources: shop.storefront.refundSources,
-    payees: new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer),
+    payees: new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, testSealer),
     merchants: { byId: async () => merchant },
     onConfirmed: async () => {},
     invoiceFor: async () => {

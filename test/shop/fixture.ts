@@ -1,3 +1,4 @@
+import { testSealer } from '../support/merchants.ts'
 import tap, { type Test as T } from 'tap'
 import { readChallengeLine } from '../../src/app/commands/mint.ts'
 import { openStorefront, type Storefront } from '../../src/shop/open.ts'
@@ -13,7 +14,6 @@ import { systemRandom } from '../../src/platform/system/ids.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import type { Mail } from '../../src/web/mail/mail.ts'
 import { Metrics } from '../../src/platform/telemetry/metrics.ts'
-import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { ClaimStore } from '../../src/shop/orders/claims.ts'
 import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
 import { OrderStore } from '../../src/shop/orders/store.ts'
@@ -202,7 +202,6 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
   }
   const mails: Mail[] = []
   const failed: Order[] = []
-  const sealer = new Sealer(new KeyRing(new Secret('a master secret of at least thirty-two bytes')))
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
   const open = async (gateway: Selling) => {
@@ -214,7 +213,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       prices: quotes,
       jobs,
       database,
-      sealer,
+      sealer: testSealer,
       clock,
       random: systemRandom,
       log: silentLog,

@@ -1,6 +1,5 @@
+import { testMerchants } from '../support/merchants.ts'
 import type { Test as T } from 'tap'
-import { Merchants } from '../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../src/accounts/merchants/store.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
@@ -64,14 +63,7 @@ export async function openStores(t: T): Promise<StoresFixture> {
   const database = await openTestDatabase(t, { clock })
   const sealer = new Sealer(new KeyRing(new Secret('a'.repeat(64))))
   const platform = new ScriptedPlatform(openSandboxShop({ database, clock }))
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer,
-    clock,
-    plans: () => {
-      throw new Error('plans are not asked for')
-    }
-  })
+  const merchants = testMerchants(database, clock)
   const waiting: object[] = []
   const storefronts = new Storefronts({
     store: new IntegrationStore(database),

@@ -1,3 +1,4 @@
+import { testPlans } from '../../support/merchants.ts'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { accountView, licenseView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
@@ -5,15 +6,10 @@ import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import type { SealedValue } from '../../../src/platform/keys/secrets.ts'
 import { aMerchant } from './a-merchant.ts'
 
-const plans = {
-  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-  individual: { webhookEndpoints: 5 },
-  l402: { webhookEndpoints: 5 }
-}
 const noProxies = { count: 0, active: 0 }
 const sealed: SealedValue = { ciphertext: 'sealed', place: { table: 'merchants', column: 'primary_key', row: '7' } }
 const account = (different: Parameters<typeof aMerchant>[0] = {}, proxies = noProxies) =>
-  accountView(aMerchant(different), plans, proxies)
+  accountView(aMerchant(different), testPlans, proxies)
 
 for (const [tier, analyticsEnabled, prioritySupport, customBrandingEnabled, maxWebhookEndpoints] of [
   ['free', false, false, false, 1],
@@ -43,7 +39,7 @@ t.test('refundsEnabled, multiCurrencyEnabled and l402Enabled are per-account fla
 
 t.test('l402Enabled is false whenever isActive is false, on me and on l402-status', async t => {
   const merchant = aMerchant({ isActive: false, flags: { l402Enabled: true } })
-  t.equal(accountView(merchant, plans, noProxies).features.l402Enabled, false)
+  t.equal(accountView(merchant, testPlans, noProxies).features.l402Enabled, false)
   t.match(licenseView(merchant), { l402Enabled: false, isActive: false })
 })
 
@@ -83,11 +79,11 @@ t.test(
     fc.assert(
       fc.property(stored, storedTier => {
         const merchant = aMerchant({ storedTier })
-        const { planTier, features } = accountView(merchant, plans, noProxies)
+        const { planTier, features } = accountView(merchant, testPlans, noProxies)
         const plain = aMerchant({ storedTier: planTier })
         t.ok(['free', 'individual', 'l402'].includes(planTier))
-        t.same(features, accountView(plain, plans, noProxies).features)
-        t.same(subscriptionView(merchant, plans), subscriptionView(plain, plans))
+        t.same(features, accountView(plain, testPlans, noProxies).features)
+        t.same(subscriptionView(merchant, testPlans), subscriptionView(plain, testPlans))
       })
     )
   }
@@ -99,7 +95,7 @@ for (const [tier, planName, limits] of [
   ['l402', 'Agentic Commerce - Business', { maxMerchants: 5, maxEnvironments: 3, maxWebhookEndpoints: 5 }]
 ] as const) {
   t.test(`Subscription of ${tier}: planTier, planName, status, billingCustomerId, limits (decision 81)`, async t => {
-    t.same(subscriptionView(aMerchant({ storedTier: tier, billingCustomerId: 'cus_1' }), plans), {
+    t.same(subscriptionView(aMerchant({ storedTier: tier, billingCustomerId: 'cus_1' }), testPlans), {
       planTier: tier,
       planName,
       status: 'active',
@@ -124,9 +120,9 @@ for (const [stored, shown] of [
   t.test(
     `Status values: active, trialing, past_due, canceled: a stored ${JSON.stringify(stored)} is shown as ${JSON.stringify(shown)}`,
     async t => {
-      t.equal(subscriptionView(aMerchant({ subscriptionStatus: stored }), plans).status, shown)
+      t.equal(subscriptionView(aMerchant({ subscriptionStatus: stored }), testPlans).status, shown)
       t.equal(
-        subscriptionView(aMerchant({ storedTier: 'free', subscriptionStatus: stored }), plans).status,
+        subscriptionView(aMerchant({ storedTier: 'free', subscriptionStatus: stored }), testPlans).status,
         'active',
         'free is active immediately'
       )

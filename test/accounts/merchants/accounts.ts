@@ -1,7 +1,6 @@
-import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { testMerchants } from '../../support/merchants.ts'
+import type { CreateMerchant } from '../../../src/accounts/merchants/service.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import type { Answer, TestGateway } from '../../support/gateway.ts'
 
 /** An account of a running gateway, and what sends with its key. */
@@ -26,15 +25,7 @@ export async function newAccount(
   clock: Clock = systemClock
 ): Promise<TestAccount> {
   const { database } = gateway
-  const sealer = new Sealer(new KeyRing(new Secret('seals nothing that the gateway opens')))
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer,
-    clock,
-    plans: () => {
-      throw new Error('plans are not asked for')
-    }
-  })
+  const merchants = testMerchants(database, clock)
   const { merchant, apiKey } = await merchants.create({ name: 'Shop', email: `shop${++count}@example.com`, ...wanted })
   return accountOf(gateway, merchant.id, apiKey.reveal())
 }

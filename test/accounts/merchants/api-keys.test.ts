@@ -1,8 +1,6 @@
+import { testMerchants } from '../../support/merchants.ts'
 import t from 'tap'
 import { ApiKeys, KeyUses, MAX_KEYS } from '../../../src/accounts/merchants/api-keys.ts'
-import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -13,13 +11,7 @@ let accounts = 0
 async function opened(database: Database) {
   const clock = new ManualClock()
   const uses = new KeyUses({ database, clock, log: silentLog })
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
-    clock,
-    plans: () => {
-      throw new Error('plans are not asked for')
-    },
+  const merchants = testMerchants(database, clock, {
     keyUsed: keyId => {
       uses.note(keyId)
     }

@@ -1,29 +1,21 @@
+import { testMerchants, testPlans } from '../../support/merchants.ts'
 import t from 'tap'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { merchantOperations } from '../../../src/accounts/merchants/operations.ts'
 import { providerKeyOperations } from '../../../src/accounts/merchants/provider-operations.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import type { KeyVerdict } from '../../../src/lightning/provider-calls/provider.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
 import { aMerchant } from './a-merchant.ts'
-
-const plans = {
-  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-  individual: { webhookEndpoints: 5 },
-  l402: { webhookEndpoints: 5 }
-}
 
 function setUp(merchants: Merchants, production: boolean, validate: () => Promise<KeyVerdict | null>) {
   const operations = [
     ...merchantOperations({
       merchants,
       production,
-      plans: () => plans,
+      plans: () => testPlans,
       publicUrl: () => 'https://gw.example',
       countProxies: async () => ({ count: 0, active: 0 }),
       hasPaidPayment: async () => true,
@@ -47,13 +39,7 @@ function setUp(merchants: Merchants, production: boolean, validate: () => Promis
 }
 
 void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
-  const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer,
-    clock: new ManualClock(),
-    plans: () => plans
-  })
+  const merchants = testMerchants(database)
   const none = async () => null
 
   await t.test(

@@ -1,33 +1,21 @@
+import { testMerchants } from '../../support/merchants.ts'
 import * as fc from 'fast-check'
 import t, { type Test as T } from 'tap'
 import { firstRunMerchant } from '../../../src/accounts/merchants/first-run.ts'
 import { gate, subscriptionGate } from '../../../src/accounts/merchants/gate.ts'
 import type { SubscriptionFacts } from '../../../src/accounts/merchants/schema.ts'
-import { Merchants } from '../../../src/accounts/merchants/service.ts'
 import { merchantsChannel, MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { generateApiKey } from '../../../src/platform/keys/api-key.ts'
 import { DatabaseStopped, type Database } from '../../../src/platform/database/database.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { providerOf } from '../../../src/lightning/providers/slot-keys.ts'
 import { answered } from '../../support/answered.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
-const plans = {
-  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-  individual: { webhookEndpoints: 5 },
-  l402: { webhookEndpoints: 5 }
-}
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-
 function setUp(database: Database) {
   const clock = new ManualClock()
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer,
-    clock,
-    plans: () => plans
-  })
+  const merchants = testMerchants(database, clock)
   return { merchants, clock }
 }
 
@@ -300,7 +288,7 @@ t.test('an unavailable database is 503 with Retry-After, never "no such key"', a
   const away = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
   // Only the methods that this test calls.
   const store = { byKeyId: away, byId: away } as unknown as MerchantStore
-  const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
+  const merchants = testMerchants({} as Database, new ManualClock(), { store })
   await t.rejects(answered(merchants.holderOf(generateApiKey().key.reveal())), {
     status: 503,
     headers: ['Retry-After', '5']

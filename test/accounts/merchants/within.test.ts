@@ -1,22 +1,12 @@
+import { testMerchants } from '../../support/merchants.ts'
 import t, { type Test as T } from 'tap'
-import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 await eachDatabase(t, "accounts on a caller's transaction", async (t: T, database) => {
-  const plans = {
-    free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-    individual: { webhookEndpoints: 5 },
-    l402: { webhookEndpoints: 5 }
-  }
   let told = 0
-  const merchants = new Merchants({
-    store: new MerchantStore(database),
-    sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
-    clock: new ManualClock(),
-    plans: () => plans,
+  const merchants = testMerchants(database, new ManualClock(), {
     keySaved: async () => {
       told++
     }

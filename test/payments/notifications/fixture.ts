@@ -1,3 +1,4 @@
+import { testSealer } from '../../support/merchants.ts'
 import { createHmac, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import { ChallengeCharges } from '../../../src/selling/minting/charges.ts'
@@ -18,7 +19,7 @@ import type { Database } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import type { EnqueueOptions, JobDeclaration, Jobs, JsonObject } from '../../../src/platform/jobs/jobs.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../../src/lightning/providers/slot-keys.ts'
 import { ProviderNotificationError } from '../../../src/lightning/provider-calls/errors.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
@@ -171,8 +172,6 @@ export interface Fixture extends Pick<
   ): Promise<{ readonly status: number; readonly text: string }>
 }
 
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-
 let shared: Promise<Database> | null = null
 
 /** Everything of notifications as it is composed, on a database that the tests of one file share unless said. */
@@ -196,12 +195,12 @@ export async function fixture(
       primary: { provider: (await options.inPrimary?.(clock)) ?? primary, key: new Secret('the operator key') },
       alternate: { provider: alternate, key: null }
     },
-    sealer
+    testSealer
   )
   const registration = new Registration({
     store: new SubscriptionStore(database),
     payees,
-    sealer,
+    sealer: testSealer,
     clock,
     random: systemRandom,
     log,
@@ -251,7 +250,7 @@ export async function fixture(
     ofChallenges,
     jobs,
     registration,
-    sealer,
+    sealer: testSealer,
     log,
     merchant: base.merchant,
     changes: base.changes,

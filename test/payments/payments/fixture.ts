@@ -1,3 +1,4 @@
+import { testMerchants, testSealer } from '../../support/merchants.ts'
 import tap, { type Test as T } from 'tap'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
@@ -5,7 +6,6 @@ import { shortDescription } from '../../../src/lightning/codecs/bolt11-encode.ts
 import { gate } from '../../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { FixedPrices, type Prices } from '../../../src/lightning/money/prices.ts'
 import { DemoInvoices } from '../../../src/payments/payments/creator.ts'
 import { paymentOperations } from '../../../src/payments/payments/operations.ts'
@@ -16,7 +16,7 @@ import { PaymentWatch } from '../../../src/payments/payments/watch.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
 import type {
   Charge,
@@ -140,12 +140,6 @@ export interface Fixture {
   another(different?: Partial<PaymentsDependencies>): Payments
 }
 
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-const plans = {
-  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
-  individual: { webhookEndpoints: 5 },
-  l402: { webhookEndpoints: 5 }
-}
 let accounts = 0
 let shared: Promise<Database> | null = null
 
@@ -163,7 +157,7 @@ export interface FixtureOptions {
 export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixture> {
   const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const clock = new ManualClock()
-  const merchants = new Merchants({ store: new MerchantStore(database), sealer, clock, plans: () => plans })
+  const merchants = testMerchants(database, clock)
   const primary = new FakeProvider('sandbox', clock)
   const alternate = new FakeProvider('opennode', clock)
   const store = new PaymentStore(database)
@@ -182,7 +176,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
       log: options.log ?? silentLog,
       payees: new Payees(
         { primary: { provider: primary, key: null }, alternate: { provider: alternate, key: null } },
-        sealer
+        testSealer
       ),
       prices: options.prices ?? new FixedPrices({ USD: '50000', EUR: '40000', GBP: '30000' }),
       demo: new DemoInvoices({ nodeKey, clock }),

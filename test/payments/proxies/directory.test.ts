@@ -1,13 +1,12 @@
+import { testMerchants } from '../../support/merchants.ts'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
-import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { merchantsChannel, MerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { merchantsChannel } from '../../../src/accounts/merchants/store.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Tallies } from '../../../src/platform/telemetry/tallies.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProxyDirectory, type ListedProxy } from '../../../src/payments/proxies/directory.ts'
 import { PROXY_CHANNEL, ProxyStore, type ProxyRow } from '../../../src/payments/proxies/store.ts'
 import { aMerchant } from '../../accounts/merchants/a-merchant.ts'
@@ -48,14 +47,7 @@ t.test(
   "another node's changes of a merchant apply to its proxies immediately, without waiting for the next reading",
   async t => {
     await eachDatabase(t, 'by notification', async (t, database) => {
-      const merchants = new Merchants({
-        store: new MerchantStore(database),
-        sealer: new Sealer(new KeyRing(new Secret('a'.repeat(64)), [])),
-        clock: systemClock,
-        plans: () => {
-          throw new Error('plans are not asked for')
-        }
-      })
+      const merchants = testMerchants(database, systemClock)
       const store = new ProxyStore(database)
       const { merchant } = await merchants.create({ name: 'a', email: 'a@example.com' })
       const { merchant: other } = await merchants.create({ name: 'b', email: 'b@example.com' })

@@ -1,3 +1,4 @@
+import { testSealer } from '../../support/merchants.ts'
 import { randomBytes } from 'node:crypto'
 import { bech32 } from '@scure/base'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
@@ -10,7 +11,6 @@ import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { numericId, systemRandom } from '../../../src/platform/system/ids.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
 import { refundAdminOperations, refundOperations } from '../../../src/payments/refunds/operations.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
@@ -23,7 +23,6 @@ import { FakeProvider } from './fake-provider.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
 import { newInvoice } from '../../support/invoices.ts'
 
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 export type Json = Record<string, unknown>
 
 /** An answer of the operations. */
@@ -74,7 +73,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
   const merchants = new MerchantStore(database)
   const payments = new PaymentStore(database)
   const store = new RefundStore(database)
-  const payees = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer)
+  const payees = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, testSealer)
   const changes: PaymentChange[] = []
   const accounts = new Map<number, Merchant>()
   const paymentChanges = new PaymentChanges({
@@ -120,13 +119,13 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     other.kind = kind
     return over(
       store,
-      new Payees({ primary: { provider: other, key: null }, alternate: { provider: other, key: null } }, sealer)
+      new Payees({ primary: { provider: other, key: null }, alternate: { provider: other, key: null } }, testSealer)
     )
   }
   const newMerchant = async () => {
     const id = await merchants.nextId()
     const sealed = (slot: 'primary' | 'alternate') =>
-      sealer.seal(`key of ${slot}`, { table: 'merchants', column: `${slot}_key`, row: String(id) })
+      testSealer.seal(`key of ${slot}`, { table: 'merchants', column: `${slot}_key`, row: String(id) })
     count++
     const made = await merchants.insert({
       id,

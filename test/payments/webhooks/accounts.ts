@@ -1,28 +1,20 @@
+import { testMerchants, testSealer } from '../../support/merchants.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants } from '../../../src/accounts/merchants/service.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Clock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
 import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
 
 /** What signs the webhooks of `anAccount`. */
 export const secretText = 'a secret that the merchant chose'
-const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
 let accounts = 0
 
 /** The accounts, as webhooks ask for them. */
 export function accountsOf(database: Database, clock: Clock): Merchants {
-  return new Merchants({
-    store: new MerchantStore(database),
-    sealer,
-    clock,
-    plans: () => {
-      throw new Error('plans are not asked for')
-    }
-  })
+  return testMerchants(database, clock)
 }
 
 /** The further endpoints of accounts, of which a plan allows four. */
@@ -33,7 +25,7 @@ export function endpointsOf(database: Database, clock: Clock, production = false
     merchants: {
       caps: () => ({ endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
     },
-    sealer,
+    sealer: testSealer,
     clock,
     random: systemRandom,
     production
