@@ -34,6 +34,8 @@ const FREE_MEMBERS = /^(?:function_?declarations|code_?execution|url_?context|co
 const WEB_SEARCH = /^web_search_[0-9]{8}$/
 /** Members that have OpenAI's, OpenRouter's, xAI's and Alibaba's models search. */
 const SEARCHING = ['web_search_options', 'plugins', 'search_parameters', 'enable_search']
+/** Reading one takes some microseconds. */
+const MOST_TOOLS = 1024
 /** Reserved for a tool without `max_uses`. */
 const SEARCHES = 10
 
@@ -64,6 +66,7 @@ function toolsIn(text: JsonText, isGemini: boolean): ProviderTools {
     if (tools.kind === 'fault') throw unreadable(tools.message)
     return NO_TOOLS
   }
+  if (tools.length > MOST_TOOLS) throw unreadable(`"tools" must have at most ${MOST_TOOLS} items`)
   let searches = 0
   for (const tool of tools) {
     if (isGemini) {

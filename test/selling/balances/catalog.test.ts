@@ -129,6 +129,7 @@ t.test('tools that the provider charges for are refused, those without a fee pas
     { tools: [{ type: 'function', Type: 'web_search' }] },
     { tools: { type: 'web_search' } },
     { tools: ['web_search'] },
+    { tools: Array.from({ length: 1025 }, () => ({ type: 'function' })) },
     { web_search_options: {} },
     { plugins: [{ id: 'web' }] },
     { search_parameters: { mode: 'on' } },
