@@ -14,10 +14,10 @@ export interface KeyedServer {
   readonly origin: string
   /** With a path prefix, if any. */
   readonly base?: string
-  /** Pinned certificate or authority as PEM; null to trust public authorities. */
-  readonly certificate: string | null
+  /** Pinned certificate or authority as PEM; without one, public authorities are trusted. */
+  readonly certificate?: string | null
   /** Certificate name where it differs from the host. */
-  readonly servername: string | null
+  readonly servername?: string | null
 }
 
 export interface KeyedOptions {
@@ -32,8 +32,8 @@ export interface KeyedOptions {
 
 export interface ServerWords {
   readonly server: string
-  /** For untrusted certificates, with and without a pin. */
-  readonly untrusted: { readonly pinned: string; readonly public: string }
+  /** For untrusted certificates of kinds whose keys pin one, with and without a pin. */
+  readonly untrusted?: { readonly pinned: string; readonly public: string }
   /** Advice for a merchant's address without TLS; absent where the scheme takes `+https`. */
   readonly secured?: string
 }
@@ -150,8 +150,7 @@ export class KeyedCalls<Server extends KeyedServer> {
       (limit: AbortSignal) =>
       (origin: string): CallProvider => {
         const trusted = (isTrusted && origin === server.origin) || origin === this.#ownOrigin
-        const named = { origin, certificate: null, servername: null }
-        return httpOf(named, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, standing)
+        return httpOf({ origin }, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, standing)
       }
     try {
       return await httpOf(server, isTrusted, inKey(this.#kind)).within(
@@ -279,7 +278,7 @@ export class KeyedCalls<Server extends KeyedServer> {
     })
   }
 
-  #connector({ certificate, servername }: KeyedServer, trusted: boolean, place: string): Connector {
+  #connector({ certificate = null, servername = null }: KeyedServer, trusted: boolean, place: string): Connector {
     const { guard, timeout } = this.#options
     const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
     const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
@@ -317,7 +316,9 @@ function connectionFault(
   isPinned: boolean,
   place: string
 ): KeyUnusable | NothingSent {
-  const { untrusted, secured } = words
+  const { server, secured } = words
+  const signedBy = `No authority that is trusted here signed the TLS certificate of the ${server}.`
+  const { pinned, public: unknown } = words.untrusted ?? { pinned: signedBy, public: signedBy }
   if (error instanceof AddressRefused && error.reason === 'scheme')
     return new KeyUnusable(
       `The host ${place} is named without TLS, by which only a host in gateway.yaml may be called; ${secured ?? 'put TLS in front of it, and +https:// into the key'}.`
@@ -326,7 +327,7 @@ function connectionFault(
   if (error instanceof NameUnresolved)
     return new NothingSent(`The host name ${place} has no address.`, 5, undefined, 'network')
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? untrusted.pinned : untrusted.public)
+  if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? pinned : unknown)
   if (NO_TLS.has(code))
     return new KeyUnusable(
       `What answers at the host and port ${place} speaks no TLS: the port may be that of something else.`

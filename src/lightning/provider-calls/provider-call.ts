@@ -16,7 +16,7 @@ import {
 import { firstLine, linesOf, readLines, type LinesRead } from './web-socket.ts'
 
 /** Custom connecting; see `engine/upstream/connector.ts`. */
-export type ConnectHow = NonNullable<Pool.Options['connect']>
+type ConnectHow = NonNullable<Pool.Options['connect']>
 
 export interface ProviderHttpOptions {
   readonly url: string

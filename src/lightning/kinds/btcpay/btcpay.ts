@@ -41,10 +41,6 @@ const http: KeyedKind<BtcpayKey> = {
     return permission === null || code === null
       ? null
       : new ProviderRefused('scope', `The BTCPay key lacks the permission ${permission}.`, permission)
-  },
-  untrusted: {
-    pinned: 'The BTCPay Server shows another TLS certificate than the one in the key.',
-    public: 'No authority that is trusted here signed the TLS certificate of the BTCPay Server.'
   }
 }
 

@@ -37,8 +37,6 @@ export function readBtcpayKey(text: string): BtcpayKey {
   return {
     origin,
     base,
-    certificate: null,
-    servername: null,
     store,
     apiKey: new Secret(requireVisible(key, 'key', 'btcpay'))
   }

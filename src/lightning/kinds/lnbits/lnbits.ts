@@ -34,11 +34,7 @@ const http: KeyedKind<LnbitsKey> = {
   messageOf: lnbitsMessage,
   // LNbits returns 520 for every invoice and payment it refuses.
   refusals: [520],
-  meaningOf,
-  untrusted: {
-    pinned: 'LNbits shows another TLS certificate than the one in the key.',
-    public: 'No authority that is trusted here signed the TLS certificate of the LNbits.'
-  }
+  meaningOf
 }
 
 const PAGE = 100
@@ -240,7 +236,7 @@ export function readLnbitsKey(text: string): LnbitsKey {
     throw new AddressKeyError(
       'key in the lnbits key is not 32 hex characters; it must be the invoice key or the admin key of the wallet.'
     )
-  return { origin, base, certificate: null, servername: null, apiKey: new Secret(key) }
+  return { origin, base, apiKey: new Secret(key) }
 }
 
 /** By default an instance takes 200 calls a minute from one address. */

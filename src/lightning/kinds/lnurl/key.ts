@@ -41,8 +41,6 @@ export function readLnurlKey(text: string): LnurlKey {
   const address = `${place.origin}${place.path}`
   return {
     ...place,
-    certificate: null,
-    servername: null,
     account: createHash('sha256').update(address).digest('base64url'),
     address: new Secret(address)
   }

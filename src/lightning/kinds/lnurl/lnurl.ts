@@ -23,11 +23,7 @@ const http: KeyedKind<LnurlKey> = {
   authorize: () => ({}),
   messageOf: lnurlMessage,
   // Untrusted servers with short responses.
-  largest: 64 * 1024,
-  untrusted: {
-    pinned: 'The server of the Lightning address shows another TLS certificate than is trusted.',
-    public: 'No authority that is trusted here signed the TLS certificate of the server of the Lightning address.'
-  }
+  largest: 64 * 1024
 }
 
 /** Milliseconds and addresses for which terms are cached. */

@@ -58,10 +58,6 @@ type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError 
 
 const words: ServerWords = {
   server: 'relay of the nwc key',
-  untrusted: {
-    pinned: 'The relay in the nwc key shows a TLS certificate that is not trusted here.',
-    public: 'No authority that is trusted here signed the TLS certificate of the relay in the nwc key.'
-  },
   secured: 'take a relay with wss://'
 }
 

@@ -43,11 +43,7 @@ const http: KeyedKind<PhoenixdKey> = {
             'scope',
             `The phoenixd key has the password with limited access, which cannot pay: refunds need ${scope}.`,
             scope
-          ),
-  untrusted: {
-    pinned: 'phoenixd shows another TLS certificate than the one in the key.',
-    public: 'No authority that is trusted here signed the TLS certificate in front of phoenixd.'
-  }
+          )
 }
 
 const FULL_PASSWORD = 'http-password'
@@ -227,8 +223,6 @@ export function readPhoenixdKey(text: string): PhoenixdKey {
   return {
     origin,
     base,
-    certificate: null,
-    servername: null,
     password: new Secret(requireVisible(password, 'password', 'phoenixd')),
     webhookSecret: webhook === undefined ? null : new Secret(requireVisible(webhook, 'webhook', 'phoenixd'))
   }
