@@ -1,12 +1,11 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import forward from '../../plugins/forward.ts'
 import type { RouteConfig } from '../../src/engine/config/schema.ts'
 import type { UpstreamConfig } from '../../src/engine/sections/upstream.ts'
 import type { Scope } from '../../src/engine/pipeline/plugin.ts'
-import { systemClock } from '../../src/platform/system/clock.ts'
-import { Forwarder } from '../../src/engine/upstream/forwarder.ts'
+import type { Forwarder } from '../../src/engine/upstream/forwarder.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
-import { contextOf, RecordingResponder, targetOf, upstreamConfig } from '../engine/upstream/harness.ts'
+import { contextOf, forwarderTo, RecordingResponder, targetOf, upstreamConfig } from '../engine/upstream/harness.ts'
 
 /** The scope of a route with this upstream; the plugin reads nothing else of the route. */
 function scopeOf(forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forwarder'> {
@@ -19,16 +18,9 @@ function scopeOf(forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forward
   }
 }
 
-async function setup(t: {
-  teardown: (run: () => Promise<void>) => unknown
-}): Promise<{ upstream: RawUpstream; forwarder: Forwarder }> {
+async function setup(t: Test) {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na').listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
-  return { upstream, forwarder }
+  return { upstream, forwarder: forwarderTo(t, upstream) }
 }
 
 t.test("the route's own upstream gets its base path and the raw target", async t => {

@@ -4,15 +4,8 @@ import { Deadlines } from './deadlines.ts'
 import { requestHead, type UpstreamCall } from './request-head.ts'
 import { Round, type ClientShare } from './client-share.ts'
 
-interface ConnectionPoolOptions {
-  readonly authority: string
-  readonly connections: number
-  /** Most connections for one client; default all. */
-  readonly perClient?: number
-  /** Idle timeout. */
-  readonly keepAlive: number
-}
-
+/** Ticks for which an idle connection is kept: servers close one after 5 seconds or later (Node's default). */
+const KEPT = Deadlines.ticks(4000)
 /** Subtracted from the upstream's keep-alive time: a request may be in flight as it closes. */
 const MARGIN = 2000
 /** Ticks for which a connection is used: a minute. Later ones go to what the name's addresses are then. */
@@ -40,8 +33,8 @@ class PoolClosed extends Error {
  */
 export class ConnectionPool implements ConnectionOwner {
   readonly #dialer: Dialer
-  readonly #options: ConnectionPoolOptions
-  readonly #patience: number
+  readonly #authority: string
+  readonly #connections: number
   readonly #hasName: boolean
   readonly #all = new Set<UpstreamConnection>()
   readonly #idle: UpstreamConnection[] = []
@@ -53,13 +46,13 @@ export class ConnectionPool implements ConnectionOwner {
   #closed = false
   #onEmpty: (() => void) | null = null
 
-  constructor(dialer: Dialer, options: ConnectionPoolOptions) {
+  constructor(dialer: Dialer, authority: string, connections: number) {
     this.#dialer = dialer
-    this.#options = options
+    this.#authority = authority
+    this.#connections = connections
     this.#hasName = dialer.hasName
-    this.#patience = Deadlines.ticks(options.keepAlive)
-    const { connections, perClient = Number.POSITIVE_INFINITY } = options
-    this.#round = new Round(perClient, Math.ceil(connections / 2))
+    // A quarter for one client, so that it leaves most of them to the others.
+    this.#round = new Round(Math.ceil(connections / 4), Math.ceil(connections / 2))
   }
 
   /** Connections that carry a request, or are opened for one. */
@@ -84,7 +77,7 @@ export class ConnectionPool implements ConnectionOwner {
   #queued(call: UpstreamCall, handler: CallHandler): QueuedCall | null {
     try {
       if (this.#closed) throw new PoolClosed()
-      return { call, head: requestHead(call, this.#options.authority), handler }
+      return { call, head: requestHead(call, this.#authority), handler }
     } catch (error) {
       handler.onResponseError(null, error instanceof Error ? error : new Error(String(error)))
       return null
@@ -122,7 +115,7 @@ export class ConnectionPool implements ConnectionOwner {
   /** Takes connections from clients that stall them while others wait, repeat offenders first. */
   #reclaim(): void {
     const all = this.#all.size
-    const full = this.#idle.length === 0 && all >= this.#options.connections
+    const full = this.#idle.length === 0 && all >= this.#connections
     if (!full && !this.#round.isQueueFull) return
     const wanted = (full ? this.#round.wanted(all) : 0) + (this.#round.isQueueFull ? this.#round.wantedBehind(all) : 0)
     if (wanted === 0) return
@@ -140,7 +133,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   #limit(connection: UpstreamConnection): number {
     const { keepAlive } = connection
-    return keepAlive < 0 ? this.#patience : Math.min(this.#patience, Deadlines.ticks(keepAlive - MARGIN))
+    return keepAlive < 0 ? KEPT : Math.min(KEPT, Deadlines.ticks(keepAlive - MARGIN))
   }
 
   release(connection: UpstreamConnection): void {
@@ -199,7 +192,7 @@ export class ConnectionPool implements ConnectionOwner {
   /** Opens connections for requests that no idle or opening one will take. */
   #wait(): void {
     if (this.#idle.length > 0) this.#schedule()
-    const room = this.#options.connections - this.#all.size
+    const room = this.#connections - this.#all.size
     if (room <= 0) return
     const spare = this.#idle.length + this.#opening
     for (let count = this.#round.wanted(spare + room) - spare; count > 0; count--) this.#open()

@@ -42,10 +42,8 @@ interface ForwarderOptions {
   readonly poolIdle?: number
 }
 
-/** Per merchant's target: few, so that none takes all of the gateway's. */
-const DYNAMIC = { connections: 64, perClient: shareOf(64) } as const
-/** Servers close an idle connection after 5 seconds or later (Node's default). */
-const TIMES = { connectTimeout: 5000, keepAlive: 4000 } as const
+/** Connections to a merchant's target: few, so that none takes all of the gateway's. */
+const DYNAMIC = 64
 
 /** Largest body collected for a retry, and for fallbacks: that of requests that a meter reads. */
 const REPLAYED = 64 * 1024
@@ -147,9 +145,7 @@ export class Forwarder {
       untrusted: false,
       tls: own.tls,
       health: own.health,
-      connections: config.connections,
-      perClient: shareOf(config.connections),
-      ...TIMES
+      connections: config.connections
     }
     const upstream = this.#pools.hold(settings, this.#deadlines.tick)
     const target: UpstreamTarget = {
@@ -216,8 +212,7 @@ export class Forwarder {
         untrusted: target.untrusted !== null,
         tls: target.tls,
         health: null,
-        ...DYNAMIC,
-        ...TIMES
+        connections: DYNAMIC
       },
       this.#deadlines.tick
     )
@@ -370,11 +365,6 @@ function bodyOf(ctx: Context): Uint8Array | Readable | null {
 function describe(body: Uint8Array, headers: HeaderList): void {
   for (const name of ['content-digest', 'repr-digest', 'digest', 'content-md5']) headers.delete(name)
   headers.set('Content-Length', String(body.byteLength))
-}
-
-/** A quarter, so that one client leaves most of them to the others. */
-function shareOf(connections: number): number {
-  return Math.ceil(connections / 4)
 }
 
 function isStream(body: Uint8Array | Readable | null): body is Readable {

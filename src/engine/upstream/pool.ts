@@ -13,11 +13,9 @@ export interface PoolSettings {
   readonly tls: UpstreamTls | null
   readonly health: HealthConfig | null
   readonly connections: number
-  readonly perClient: number
-  readonly connectTimeout: number
-  /** Idle timeout. */
-  readonly keepAlive: number
 }
+
+const CONNECT_MS = 5000
 
 export class Upstream {
   readonly origin: string
@@ -32,16 +30,11 @@ export class Upstream {
   /** With a `guard` every address is checked at connect. */
   constructor(settings: PoolSettings, guard: AddressGuard | null, clock: Clock) {
     const url = new URL(settings.origin)
-    const { tls, health, connectTimeout: timeout, connections, perClient, keepAlive } = settings
+    const { tls, health, connections } = settings
     this.health = health === null ? null : new HealthCheck(health, url.origin, outboundCall(null, tls), clock)
     this.origin = settings.origin
     this.authority = url.host
-    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout }), {
-      authority: url.host,
-      connections,
-      perClient,
-      keepAlive
-    })
+    this.pool = new ConnectionPool(new Dialer(url, guard, { tls, timeout: CONNECT_MS }), url.host, connections)
   }
 }
 
@@ -137,7 +130,7 @@ export class Pools {
 
 function keyOf(settings: PoolSettings): string {
   const health = settings.health === null ? '' : JSON.stringify(settings.health)
-  const base = `${health}\n${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}\n${settings.perClient}\n${settings.connectTimeout}\n${settings.keepAlive}`
+  const base = `${health}\n${settings.tenant}\n${settings.origin}\n${settings.untrusted ? 'guarded' : 'plain'}\n${settings.connections}`
   const tls = settings.tls
   return tls === null ? base : `${base}\n${tls.servername ?? ''}\n${tls.ca ?? ''}\n${tls.cert ?? ''}\n${tls.key ?? ''}`
 }

@@ -11,7 +11,7 @@ import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
 import type { RouteUpstream } from '../../../src/engine/upstream/route-upstream.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
-import { bodyOf, contextOf, RecordingResponder, upstreamConfig } from './harness.ts'
+import { bodyOf, contextOf, forwarderTo, RecordingResponder, sent, upstreamConfig } from './harness.ts'
 import { until } from '../../support/until.ts'
 
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'
@@ -35,15 +35,10 @@ async function setup(
   clock: Clock = systemClock
 ) {
   const upstream = await new RawUpstream(script).listen()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream, clock)
   const route = await forwarder.open(upstreamConfig(upstream.origin, more))
   const send: Setup['send'] = (path = '/', facts = {}) => {
-    const responder = new RecordingResponder()
-    void forwarder.forwardTo(contextOf({ target: path, ...facts }), responder, route)
+    const responder = sent(forwarder, route, { target: path, ...facts })
     return responder
   }
   return { upstream, forwarder, route, send }
@@ -417,15 +412,10 @@ t.test('a connection to a name is used for a minute, so that its later addresses
   ] as const) {
     const upstream = await RawUpstream.serve(ANSWER).listen()
     const clock = new ManualClock()
-    const forwarder = new Forwarder({ clock, production: false })
-    t.teardown(async () => {
-      await forwarder.close()
-      await upstream.close()
-    })
+    const forwarder = forwarderTo(t, upstream, clock)
     const route = await forwarder.open(upstreamConfig(upstream.origin.replace('127.0.0.1', host)))
     for (let second = 0; second < 64; second++) {
-      const responder = new RecordingResponder()
-      void forwarder.forwardTo(contextOf(), responder, route)
+      const responder = sent(forwarder, route)
       await responder.done
       t.equal(responder.status, 200)
       clock.advance(1000)
@@ -580,11 +570,7 @@ t.test(
   async t => {
     const upstream = await new RawUpstream(answering(ANSWER)).listen()
     const url = new URL(upstream.origin)
-    const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), {
-      authority: url.host,
-      connections: 1,
-      keepAlive: 4000
-    })
+    const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), url.host, 1)
     t.teardown(async () => {
       pool.destroy()
       await upstream.close()

@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/platform/system/clock.ts'
 import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawRequest } from '../../support/raw-upstream.ts'
-import { bodyOf, contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
+import { bodyOf, contextOf, forwarderTo, RecordingResponder, sent, targetOf, upstreamConfig } from './harness.ts'
 
 const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'
 
@@ -305,11 +305,7 @@ async function statusOf(run: () => void | Promise<void>) {
 
 async function setup(t: Test, answer = ANSWER) {
   const upstream = await RawUpstream.serve(answer).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   return { upstream, forwarder }
 }
 
@@ -429,11 +425,7 @@ t.test('a client that sends fast is held back by an upstream that does not read'
   const upstream = await new RawUpstream(connection => {
     connection.socket.pause()
   }).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   const count = { produced: 0 }
   const body = new Readable({
     read() {
@@ -441,8 +433,7 @@ t.test('a client that sends fast is held back by an upstream that does not read'
       this.push(Buffer.alloc(65536))
     }
   })
-  const responder = new RecordingResponder()
-  void forwarder.forward(contextOf({ method: 'POST', body: bodyOf(body) }), responder, targetOf(upstream.origin))
+  const responder = sent(forwarder, targetOf(upstream.origin), { method: 'POST', body: bodyOf(body) })
   let before = -1
   while (before !== count.produced || count.produced === 0) {
     before = count.produced
@@ -458,8 +449,7 @@ t.test('a client that sends fast is held back by an upstream that does not read'
 t.test('the path is forwarded byte for byte', async t => {
   const { upstream, forwarder } = await setup(t)
   for (const path of ['/a%2Fb/%2e%2E/c?x=1&y=%20&x=2', '/\xc3\xa9', '//double', '/?', '/a;b=c', '/\'"<>{}|^`']) {
-    const responder = new RecordingResponder()
-    void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { path }))
+    const responder = sent(forwarder, targetOf(upstream.origin, { path }))
     await responder.done
     t.equal(upstream.requests.at(-1)?.head.split('\r\n')[0], `GET ${path} HTTP/1.1`)
   }
@@ -540,8 +530,7 @@ t.test('merchants may not lead the gateway into its own network', async t => {
     await upstream.close()
   })
   for (const host of ['127.0.0.1', 'localhost', 'rebound.example.com', '[::1]', '[::ffff:7f00:1]', '169.254.169.254']) {
-    const responder = new RecordingResponder()
-    void forwarder.forward(contextOf(), responder, targetOf(`https://${host}:${upstream.port}`))
+    const responder = sent(forwarder, targetOf(`https://${host}:${upstream.port}`))
     await responder.done
     t.equal(responder.failure?.status, 502, host)
     t.equal(responder.failure?.members?.['message'], 'The upstream address is not allowed.', host)
@@ -616,8 +605,7 @@ t.test('pools are shared by generations, kept while held, and closed when unused
   t.equal(first.upstream, second.upstream, 'the same settings share connections')
   t.not(first.upstream, other.upstream)
   other.release()
-  const responder = new RecordingResponder()
-  void forwarder.forwardTo(contextOf(), responder, first)
+  const responder = sent(forwarder, first)
   await responder.done
   for (let tenant = 0; tenant < 10; tenant++) {
     const responder = new RecordingResponder()
@@ -630,8 +618,7 @@ t.test('pools are shared by generations, kept while held, and closed when unused
   first.release()
   clock.advance(60_000)
   t.equal(forwarder.load.pools, 1, 'only what is held stays')
-  const again = new RecordingResponder()
-  void forwarder.forwardTo(contextOf(), again, second)
+  const again = sent(forwarder, second)
   await again.done
   t.equal(again.status, 200)
   second.release()

@@ -12,6 +12,10 @@ import type { Responder, UpstreamRequest } from '../../../src/engine/pipeline/pl
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { ProxyScope } from '../../../src/engine/message/proxy-scope.ts'
 import type { TunnelTarget } from '../../../src/engine/message/wire.ts'
+import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
+import type { RouteUpstream } from '../../../src/engine/upstream/route-upstream.ts'
+import { systemClock } from '../../../src/platform/system/clock.ts'
+import type { Test } from 'tap'
 
 /** The client's side of one request, written down instead of sent. */
 export class RecordingResponder implements Responder {
@@ -199,4 +203,26 @@ export function upstreamConfig(
     headers: {},
     ...more
   }
+}
+
+/** A forwarder that is closed with the test, before its upstream. */
+export function forwarderTo(t: Test, upstream: { close(): Promise<void> }, clock = systemClock) {
+  const forwarder = new Forwarder({ clock, production: false })
+  t.teardown(async () => {
+    await forwarder.close()
+    await upstream.close()
+  })
+  return forwarder
+}
+
+/** Forwards a request; answers what records its response. */
+export function sent(
+  forwarder: Forwarder,
+  to: UpstreamTarget | RouteUpstream,
+  facts: Parameters<typeof contextOf>[0] = {}
+) {
+  const responder = new RecordingResponder()
+  const ctx = contextOf(facts)
+  void ('release' in to ? forwarder.forwardTo(ctx, responder, to) : forwarder.forward(ctx, responder, to))
+  return responder
 }

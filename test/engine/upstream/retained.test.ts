@@ -2,13 +2,11 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { CallController, CallHandler } from '../../../src/engine/upstream/connection.ts'
 import { ConnectionPool } from '../../../src/engine/upstream/connection-pool.ts'
 import { Dialer } from '../../../src/engine/upstream/connector.ts'
-import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
 import { RawUpstream } from '../../support/raw-upstream.ts'
-import { contextOf, RecordingResponder, upstreamConfig } from './harness.ts'
+import { contextOf, forwarderTo, RecordingResponder, upstreamConfig } from './harness.ts'
 
 setFlagsFromString('--expose-gc')
 // A function of V8's own, which takes no argument that is needed here.
@@ -54,11 +52,7 @@ t.test('a pool keeps no request that it has sent, while their answers stream', a
       connection.send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n')
   }).listen()
   const url = new URL(upstream.origin)
-  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), {
-    authority: url.host,
-    connections: 10,
-    keepAlive: 60_000
-  })
+  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), url.host, 10)
   t.teardown(async () => {
     pool.destroy()
     await upstream.close()
@@ -89,11 +83,7 @@ t.test('an answer that streams for long keeps neither the head that was sent for
         'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n'
       )
   }).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   const route = await forwarder.open(upstreamConfig(upstream.origin))
   const responder = new RecordingResponder()
   const sent: Array<WeakRef<object>> = []
@@ -112,11 +102,7 @@ t.test("the list of an answer's headers is there while its head is handed over, 
     if ((await connection.request()) !== null) connection.send('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na')
   }).listen()
   const url = new URL(upstream.origin)
-  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), {
-    authority: url.host,
-    connections: 1,
-    keepAlive: 4000
-  })
+  const pool = new ConnectionPool(new Dialer(url, null, { tls: null, timeout: 5000 }), url.host, 1)
   t.teardown(async () => {
     pool.destroy()
     await upstream.close()

@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/platform/system/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
 import { ANSWERS, type AnswerVector } from './answers.ts'
-import { bodyOf, contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
+import { bodyOf, contextOf, forwarderTo, RecordingResponder, sent, targetOf, upstreamConfig } from './harness.ts'
 import { until } from '../../support/until.ts'
 
 /** Plays a vector on every connection; a connection that is used again answers in a way that shows it. */
@@ -81,14 +81,9 @@ t.test('responses of upstreams reach the client as the rules say', async t => {
 
 t.test('a sound connection is used again, one of another tenant is not', async t => {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na').listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   for (const tenant of ['a', 'a', 'b', 'a']) {
-    const responder = new RecordingResponder()
-    void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { tenant }))
+    const responder = sent(forwarder, targetOf(upstream.origin, { tenant }))
     await responder.done
     // undici takes a connection back one turn after the answer.
     await new Promise<void>(resolve => {
@@ -106,13 +101,8 @@ t.test('no head in time is 504, and the upstream is let go', async t => {
     await connection.request()
   }).listen()
   const clock = new ManualClock()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
-  const responder = new RecordingResponder()
-  void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { timeout: 5000 }))
+  const forwarder = forwarderTo(t, upstream, clock)
+  const responder = sent(forwarder, targetOf(upstream.origin, { timeout: 5000 }))
   await until(() => upstream.connections.length > 0)
   clock.advance(4900)
   t.equal(responder.error, null, 'not before its time')
@@ -139,13 +129,8 @@ t.test('silence in the middle of the answer breaks it off; a piece in time keeps
     await it.flush('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n')
   }).listen()
   const clock = new ManualClock()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
-  const responder = new RecordingResponder()
-  void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { timeout: 5000 }))
+  const forwarder = forwarderTo(t, upstream, clock)
+  const responder = sent(forwarder, targetOf(upstream.origin, { timeout: 5000 }))
   await responder.headed
   clock.advance(4000)
   connection?.send('2\r\na\n\r\n')
@@ -170,8 +155,7 @@ t.test(
       }).listen()
       // Its clock is paused: what ends the upstream's request is the leaving, and no timer.
       const forwarder = new Forwarder({ clock: new ManualClock(), production: false })
-      const responder = new RecordingResponder()
-      void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
+      const responder = sent(forwarder, targetOf(upstream.origin))
       if (stage === 'body') await responder.wrote
       else await until(() => upstream.connections.length > 0)
       responder.leave()
@@ -181,16 +165,10 @@ t.test(
       await upstream.close()
     }
     const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na').listen()
-    const forwarder = new Forwarder({ clock: systemClock, production: false })
-    t.teardown(async () => {
-      await forwarder.close()
-      await upstream.close()
-    })
-    const gone = new RecordingResponder()
-    void forwarder.forward(contextOf({ target: '/gone' }), gone, targetOf(upstream.origin, { path: '/gone' }))
+    const forwarder = forwarderTo(t, upstream)
+    const gone = sent(forwarder, targetOf(upstream.origin, { path: '/gone' }), { target: '/gone' })
     gone.leave()
-    const next = new RecordingResponder()
-    void forwarder.forward(contextOf(), next, targetOf(upstream.origin, { path: '/next' }))
+    const next = sent(forwarder, targetOf(upstream.origin, { path: '/next' }))
     await next.done
     t.equal(next.status, 200)
     t.same(
@@ -216,11 +194,7 @@ t.test('a client that does not read holds the upstream back', async t => {
         })
     }
   }).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   const responder = new RecordingResponder()
   responder.flowing = false
   responder.discard = true
@@ -250,11 +224,7 @@ t.test('time does not run against the upstream while the client does not read', 
     `HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n${'a'.repeat(200_000)}`
   ).listen()
   const clock = new ManualClock()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream, clock)
   const responder = new RecordingResponder()
   responder.flowing = false
   void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { timeout: 1000 }))
@@ -410,13 +380,8 @@ t.test('a request whose answer never came is not sent again', async t => {
     await connection.request()
     connection.reset()
   }).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
-  const responder = new RecordingResponder()
-  void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
+  const forwarder = forwarderTo(t, upstream)
+  const responder = sent(forwarder, targetOf(upstream.origin))
   await responder.done
   t.equal(responder.failure?.status, 502)
   t.equal(upstream.connections.length, 1)
@@ -426,18 +391,13 @@ t.test('a body over the limit is answered as such, and the upstream is cut off',
   const upstream = await new RawUpstream(async connection => {
     await connection.request()
   }).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   const body = new Readable({
     read() {
       /* pushed below */
     }
   })
-  const responder = new RecordingResponder()
-  void forwarder.forward(contextOf({ method: 'POST', body: bodyOf(body) }), responder, targetOf(upstream.origin))
+  const responder = sent(forwarder, targetOf(upstream.origin), { method: 'POST', body: bodyOf(body) })
   body.push('hello')
   await until(() => upstream.connections.length > 0)
   body.destroy(new PayloadTooLarge(4))
@@ -450,21 +410,15 @@ t.test('a body that fails while the request waits in line is answered and affect
   const upstream = await new RawUpstream(async connection => {
     await connection.request()
   }).listen()
-  const forwarder = new Forwarder({ clock: systemClock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream)
   const route = await forwarder.open(upstreamConfig(upstream.origin, { connections: 1 }))
-  const first = new RecordingResponder()
-  void forwarder.forwardTo(contextOf(), first, route)
+  const first = sent(forwarder, route)
   const body = new Readable({
     read() {
       /* never comes */
     }
   })
-  const responder = new RecordingResponder()
-  void forwarder.forwardTo(contextOf({ method: 'POST', body: bodyOf(body) }), responder, route)
+  const responder = sent(forwarder, route, { method: 'POST', body: bodyOf(body) })
   body.destroy(new PayloadTooLarge(4))
   await responder.done
   t.equal(responder.failure?.status, 413)
@@ -481,11 +435,7 @@ async function breakAfter(t: T, pause: number, responseLimit = Infinity) {
     await it.flush('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n')
   }).listen()
   const clock = new ManualClock()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream, clock)
   const responder = new RecordingResponder()
   responder.flowing = false
   void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { responseLimit }))
@@ -511,11 +461,7 @@ t.test('an upstream that breaks off in front of half a request is not to blame',
     await connection.flush('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n')
   }).listen()
   const clock = new ManualClock()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream, clock)
   const body = new Readable({ read() {} })
   body.push('half')
   const responder = new RecordingResponder()
@@ -534,11 +480,7 @@ t.test('a small paid body is sent whole or not at all', async t => {
     if ((await connection.request()) !== null) connection.end()
   }).listen()
   const clock = new ManualClock()
-  const forwarder = new Forwarder({ clock, production: false })
-  t.teardown(async () => {
-    await forwarder.close()
-    await upstream.close()
-  })
+  const forwarder = forwarderTo(t, upstream, clock)
   const paid = contextOf()
   paid.payment = { scheme: 'payment', paymentHash: '00'.repeat(32), amountSats: 1 }
   const responder = new RecordingResponder()

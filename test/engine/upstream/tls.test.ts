@@ -11,7 +11,7 @@ import { upstreamFailure } from '../../../src/engine/upstream/failure.ts'
 import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { CERTIFICATE, KEY } from './certificate.ts'
-import { contextOf, RecordingResponder, targetOf, upstreamConfig } from './harness.ts'
+import { contextOf, RecordingResponder, sent, targetOf, upstreamConfig } from './harness.ts'
 import { serve } from '../../support/serve.ts'
 
 const ignore = () => undefined
@@ -62,8 +62,7 @@ t.test("the upstream's own name is the one that is requested and verified, whate
   })
   const route = await forwarder.open(upstreamConfig(origin, { tls: { ca, servername: 'upstream.test' } }))
   for (const host of ['a.test', 'b.test', 'a.test', '10.0.0.1']) {
-    const responder = new RecordingResponder()
-    void forwarder.forwardTo(contextOf({ host }), responder, route)
+    const responder = sent(forwarder, route, { host })
     await responder.done
     t.equal(responder.status, 200, host)
     await new Promise<void>(resolve => {
@@ -92,15 +91,13 @@ t.test('a certificate that is not trusted, or for another name, is 502', async t
     [{ ca }, 'its certificate is for another name']
   ] as const) {
     const route = await forwarder.open(upstreamConfig(origin, { tls: tlsOptions }))
-    const responder = new RecordingResponder()
-    void forwarder.forwardTo(contextOf(), responder, route)
+    const responder = sent(forwarder, route)
     await responder.done
     t.equal(responder.failure?.status, 502)
     t.equal(responder.failure?.members?.['details'], details)
     route.release()
   }
-  const merchant = new RecordingResponder()
-  void forwarder.forward(contextOf(), merchant, targetOf(origin))
+  const merchant = sent(forwarder, targetOf(origin))
   await merchant.done
   t.equal(merchant.failure?.members?.['details'], 'its certificate is not trusted', 'for merchants too')
   t.same(
@@ -174,7 +171,8 @@ t.test('a certificate that cannot be used is 502 for each request, and ends noth
     const guard = guarded ? new AddressGuard({ production: false }) : null
     const pool = new ConnectionPool(
       new Dialer(new URL(origin), guard, { tls: { cert: 'no certificate', key: 'no key' }, timeout: 5000 }),
-      { authority: 'a', connections: 2, keepAlive: 4000 }
+      'a',
+      2
     )
     for (let count = 0; count < 5; count++) {
       const error = await new Promise<Error>(resolve => {
