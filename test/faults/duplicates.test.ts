@@ -152,10 +152,7 @@ t.test(
   async t => {
     const database = await freshPostgres(t)
     const redis = await freshRedis(t)
-    if (database === null || redis === null) {
-      t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
-      return
-    }
+    if (database === null || redis === null) return
     const yaml = defaultYaml()
     const data = temporaryFolder(t)
     const env = { DATABASE_URL: database, REDIS_URL: redis, BOLTGATE_SECRET: randomBytes(32).toString('hex') }

@@ -43,8 +43,7 @@ function onEach(name: string, options: KillableOptions, run: (t: T, made: Killab
     })
   void t.test(`${name} (PostgreSQL)`, { buffered: true }, async t => {
     const database = await freshPostgres(t)
-    if (database === null) t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
-    else await run(t, await killableGateway(t, { ...options, env: { DATABASE_URL: database } }))
+    if (database !== null) await run(t, await killableGateway(t, { ...options, env: { DATABASE_URL: database } }))
   })
 }
 

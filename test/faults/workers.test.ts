@@ -34,10 +34,7 @@ const reloads = (gateway: GatewayProcess) =>
 async function shared(t: T) {
   const database = await freshPostgres(t)
   const redis = await freshRedis(t)
-  if (database === null || redis === null) {
-    t.pass('no PostgreSQL and Redis here', { skip: 'TEST_DATABASE_URL and TEST_REDIS_URL name no servers' })
-    return null
-  }
+  if (database === null || redis === null) return null
   return { DATABASE_URL: database, REDIS_URL: redis, BOLTGATE_SECRET: randomBytes(32).toString('hex') }
 }
 

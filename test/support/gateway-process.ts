@@ -186,10 +186,18 @@ const redisDatabases = Array.from({ length: 15 }, (_, index) => index + 1)
 const LONGEST_TEST_MS = 600_000
 const takenBy = (number: number): string => `test:database:${number}`
 
+/** The address that a variable of the environment names; null, and the test says why it is skipped, without one. */
+function serverOf(t: T, variable: string): string | null {
+  const server = process.env[variable] ?? ''
+  if (server !== '') return server
+  t.pass('no server here', { skip: `${variable} names no server` })
+  return null
+}
+
 /** A new database on the server of `TEST_DATABASE_URL`, dropped when the test ends; null where there is no server. */
 export async function freshPostgres(t: T): Promise<string | null> {
-  const server = process.env['TEST_DATABASE_URL']
-  if (server === undefined || server === '') return null
+  const server = serverOf(t, 'TEST_DATABASE_URL')
+  if (server === null) return null
   const name = `boltgate_test_${randomBytes(6).toString('hex')}`
   const maintenance = postgres(server, { max: 1, onnotice: () => {} })
   await maintenance`create database ${maintenance(name)}`
@@ -208,8 +216,8 @@ export async function freshPostgres(t: T): Promise<string | null> {
  * do not empty each other's.
  */
 export async function freshRedis(t: T): Promise<string | null> {
-  const server = process.env['TEST_REDIS_URL']
-  if (server === undefined || server === '') return null
+  const server = serverOf(t, 'TEST_REDIS_URL')
+  if (server === null) return null
   const redis = new Redis(server, { db: 0 })
   const number = await eventually('a free Redis database', async () => {
     for (const candidate of redisDatabases)

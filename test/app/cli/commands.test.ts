@@ -3,26 +3,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
-import { main } from '../../../src/app/main.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { buy, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
-
-async function run(...args: string[]) {
-  const out: string[] = []
-  const err: string[] = []
-  const code = await main(args, {
-    print: line => {
-      out.push(line)
-    },
-    complain: line => {
-      err.push(line)
-    }
-  })
-  return { code, out: out.join('\n'), err: err.join('\n') }
-}
+import { boltgate } from '../../support/cli.ts'
 
 t.test('pay keeps an Authorization of its own', async t => {
   const lines: string[][] = []
@@ -37,7 +23,7 @@ t.test('pay keeps an Authorization of its own', async t => {
     ['payment', 'Payment-Authorization: Payment '],
     ['l402', 'Authorization: L402 ']
   ] as const) {
-    const { code, out, err } = await run(
+    const { code, out, err } = await boltgate(
       'pay',
       `${gateway.url}/own`,
       '--scheme',
@@ -54,14 +40,14 @@ t.test('pay keeps an Authorization of its own', async t => {
     const challenge = 'Payment id="a", realm="r", method="lightning", intent="charge", request="e30", header="Cookie"'
     response.writeHead(402, { 'www-authenticate': challenge }).end()
   })
-  const other = await run('pay', `http://127.0.0.1:${await serve(t, odd)}/`, '--scheme', 'payment')
+  const other = await boltgate('pay', `http://127.0.0.1:${await serve(t, odd)}/`, '--scheme', 'payment')
   t.match(other.err, 'The 402 offers no payment challenge', 'no other field is taken')
 })
 
 t.test('pay walks through 402, payment and 200 for each scheme', async t => {
   const gateway = await startGateway(t)
   for (const scheme of ['l402', 'payment']) {
-    const { code, out, err } = await run('pay', `${gateway.url}/demo/quote`, '--scheme', scheme)
+    const { code, out, err } = await boltgate('pay', `${gateway.url}/demo/quote`, '--scheme', scheme)
     t.equal(code, 0, err)
     t.match(
       out,
@@ -71,25 +57,25 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
     t.match(out, scheme === 'l402' ? /Authorization: L402 / : /payment-receipt: /)
   }
   const own = join(t.testdir({ 'own.yaml': `secrets: { adminKey: ${gateway.adminKey} }\n` }), 'own.yaml')
-  const test = await run('pay', `${gateway.url}/demo/quote`, '--test', '--config', own)
+  const test = await boltgate('pay', `${gateway.url}/demo/quote`, '--test', '--config', own)
   t.equal(test.code, 0, test.err)
   const operator = { headers: { 'x-api-key': gateway.adminKey } }
   t.match((await gateway.send('GET', '/api/admin/sales?source=test&sum=true', operator)).json(), {
     total: { count: 1 }
   })
   t.match((await gateway.send('GET', '/api/admin/earnings', operator)).json(), { sales: 2 })
-  const posted = await run('pay', `${gateway.url}/demo/echo`, '-X', 'POST', '-d', '{"a":1}', '-H', 'X-A: b')
+  const posted = await boltgate('pay', `${gateway.url}/demo/echo`, '-X', 'POST', '-d', '{"a":1}', '-H', 'X-A: b')
   t.match(posted.out, /^> POST /)
-  t.equal((await run('pay', `${gateway.url}/health`)).code, 0, 'nothing to pay')
-  t.equal((await run('pay', `${gateway.url}/nothing`)).code, 1)
+  t.equal((await boltgate('pay', `${gateway.url}/health`)).code, 0, 'nothing to pay')
+  t.equal((await boltgate('pay', `${gateway.url}/nothing`)).code, 1)
 
-  const minted = await run('mint', '--count', '2', '--url', gateway.url)
+  const minted = await boltgate('mint', '--count', '2', '--url', gateway.url)
   t.equal(minted.code, 0, minted.err)
   const credentials = minted.out.split('\n')
   t.equal(new Set(credentials).size, 2, 'two different ones')
   for (const authorization of credentials)
     t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
-  const modern = await run(
+  const modern = await boltgate(
     'mint',
     '--count',
     '3',
@@ -150,25 +136,25 @@ t.test('a usage error exits with 2 and says why', async t => {
     [['mint', '--scheme', 'cash'], /--scheme must be l402 or payment/],
     [['keys'], /^Missing action: use rotate or adopt\. /]
   ] as const) {
-    const { code, out, err } = await run(...args)
+    const { code, out, err } = await boltgate(...args)
     t.equal(code, 2, args.join(' '))
     t.match(err, message)
     t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
     t.equal(out, '')
   }
-  t.equal((await run()).code, 2)
-  t.equal((await run('--help')).code, 0)
+  t.equal((await boltgate()).code, 2)
+  t.equal((await boltgate('--help')).code, 0)
   for (const command of ['start', 'check', 'routes', 'pay', 'mint', 'revoke', 'keys', 'openapi', 'docs'])
-    t.match((await run(command, '--help')).out, new RegExp(`^Usage: boltgate ${command}`))
-  t.match((await run('help', 'start')).out, /^Usage: boltgate start[^]*\nExamples:\n/)
-  t.match((await run()).out, /Commands:\n {2}init +Writes a gateway\.yaml/)
-  t.match(await run('version'), { code: 0, out: /^\d+\.\d+\.\d+ \(commit / })
-  const away = await run('pay', 'http://127.0.0.1:1/')
+    t.match((await boltgate(command, '--help')).out, new RegExp(`^Usage: boltgate ${command}`))
+  t.match((await boltgate('help', 'start')).out, /^Usage: boltgate start[^]*\nExamples:\n/)
+  t.match((await boltgate()).out, /Commands:\n {2}init +Writes a gateway\.yaml/)
+  t.match(await boltgate('version'), { code: 0, out: /^\d+\.\d+\.\d+ \(commit / })
+  const away = await boltgate('pay', 'http://127.0.0.1:1/')
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
   t.match(away.err, /\[BG_NOT_REACHED\]/)
   for (const command of ['pay', 'mint']) {
-    const unknown = await run(command, ...(command === 'mint' ? ['--url'] : []), 'http://no.such.host.invalid/')
+    const unknown = await boltgate(command, ...(command === 'mint' ? ['--url'] : []), 'http://no.such.host.invalid/')
     t.equal(unknown.code, 1)
     t.match(unknown.err, /^http:\/\/no\.such\.host\.invalid cannot be reached: .* \[BG_NOT_REACHED\]$/, command)
   }
@@ -183,10 +169,10 @@ t.test('pay: a real wallet pays over Nostr Wallet Connect, up to --max', async t
     yaml: defaultYaml({ replace: [['primary:   { kind: sandbox }', 'primary: { kind: nwc, key: "${NWC}" }']] }),
     env: { NWC: seller.key() }
   })
-  const refused = await run('pay', `${gateway.url}/demo/quote`, '--wallet', buyer.key(), '--max', '9')
+  const refused = await boltgate('pay', `${gateway.url}/demo/quote`, '--wallet', buyer.key(), '--max', '9')
   t.match(refused, { code: 1, err: /asks for 10 sats, more than --max allows \(9 sats\)\. Nothing was paid/ })
   t.equal(buyer.wallet.sendings, 0)
-  const paid = await run('pay', `${gateway.url}/demo/quote`, '--wallet', buyer.key())
+  const paid = await boltgate('pay', `${gateway.url}/demo/quote`, '--wallet', buyer.key())
   t.match(paid, { code: 0, out: /with your wallet\nPaid; the preimage is [0-9a-f]{64}\n[^]*< 200\n/ }, paid.err)
   t.notMatch(paid.out + paid.err, new URL(buyer.key()).searchParams.get('secret') ?? '')
 })
@@ -196,19 +182,22 @@ t.test('test provider: says of each key whether it makes invoices', async t => {
   t.teardown(() => wallet.close())
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, `lightning: { primary: { kind: nwc, key: "${wallet.key()}" } }\nroutes: []\n`)
-  t.match(await run('test', 'provider', '-c', file), { code: 0, out: /^ok +primary nwc: .*\nok +alternate sandbox: / })
+  t.match(await boltgate('test', 'provider', '-c', file), {
+    code: 0,
+    out: /^ok +primary nwc: .*\nok +alternate sandbox: /
+  })
   writeFileSync(
     file,
     `lightning: { primary: { kind: phoenixd, key: "phoenixd://127.0.0.1:1?password=a" } }\nroutes: []\n`
   )
-  t.match(await run('test', 'provider', '-c', file), { code: 1, out: /^FAILED +primary phoenixd: .*not tested/ })
+  t.match(await boltgate('test', 'provider', '-c', file), { code: 1, out: /^FAILED +primary phoenixd: .*not tested/ })
 })
 
 t.test('merchant create: an account on a running gateway, with a key that works', async t => {
   const gateway = await startGateway(t)
   const file = join(gateway.data, 'gateway.yaml')
   writeFileSync(file, `data: ${gateway.data}\nroutes: []\n`)
-  const made = await run(
+  const made = await boltgate(
     'merchant',
     'create',
     '--name',
@@ -223,13 +212,13 @@ t.test('merchant create: an account on a running gateway, with a key that works'
   t.match(made, { code: 0, err: /\/console; sign in with this key/ }, made.err)
   t.equal((await gateway.send('GET', '/api/merchant/settings', { headers: { 'x-api-key': made.out } })).status, 200)
   t.match(
-    await run('merchant', 'create', '--name', 'Ada', '--email', 'a@example.com', '--url', gateway.url, '-c', file),
+    await boltgate('merchant', 'create', '--name', 'Ada', '--email', 'a@example.com', '--url', gateway.url, '-c', file),
     { code: 1, err: /answered 409/ }
   )
 })
 
 t.test('completion: bash completes commands, their words and their flags', async t => {
-  const { out } = await run('completion', 'bash')
+  const { out } = await boltgate('completion', 'bash')
   const complete = (...words: readonly string[]) =>
     execFileSync('bash', [
       '-c',
@@ -243,8 +232,8 @@ t.test('completion: bash completes commands, their words and their flags', async
   t.same(complete('ke'), ['key', 'keys'])
   t.same(complete('keys', 'r'), ['rotate'])
   t.ok(complete('init', '--').includes('--production'))
-  t.match((await run('completion', 'zsh')).out, /^#compdef boltgate\n[^]*'init:Writes/)
-  t.match((await run('completion', 'fish')).out, /-a merchant -d 'Creates a merchant\\'s account'/)
+  t.match((await boltgate('completion', 'zsh')).out, /^#compdef boltgate\n[^]*'init:Writes/)
+  t.match((await boltgate('completion', 'fish')).out, /-a merchant -d 'Creates a merchant\\'s account'/)
 })
 
 t.test('an unexpected response is reported with its code', async t => {
@@ -256,28 +245,31 @@ t.test('an unexpected response is reported with its code', async t => {
   })
   const port = await serve(t, server)
   const url = `http://127.0.0.1:${port}`
-  t.match(await run('mint', '--url', url), {
+  t.match(await boltgate('mint', '--url', url), {
     code: 1,
     err: /answered 200, not 402: nothing more \[BG_OTHER_RESPONSE\]$/
   })
-  t.match(await run('pay', `https://127.0.0.1:${port}/`), {
+  t.match(await boltgate('pay', `https://127.0.0.1:${port}/`), {
     code: 1,
     err: /speaks no TLS.* \(is it http:\/\/ and not https:\/\/\?\).* \[BG_NOT_REACHED\]$/
   })
   reply = { status: 429, headers: { 'retry-after': '500' }, text: '' }
-  t.match(await run('mint', '--url', url), { code: 1, err: /asks to wait 500 seconds; .* \[BG_OTHER_RESPONSE\]$/ })
+  t.match(await boltgate('mint', '--url', url), { code: 1, err: /asks to wait 500 seconds; .* \[BG_OTHER_RESPONSE\]$/ })
   reply = { status: 402, headers: {}, text: '' }
-  t.match(await run('mint', '--url', url), {
+  t.match(await boltgate('mint', '--url', url), {
     code: 1,
     err: /no l402 challenge; .*--scheme payment\. \[BG_OTHER_RESPONSE\]$/
   })
-  t.match(await run('pay', url), { code: 1, err: /no l402 challenge; .*--scheme payment\. \[BG_OTHER_RESPONSE\]$/ })
+  t.match(await boltgate('pay', url), {
+    code: 1,
+    err: /no l402 challenge; .*--scheme payment\. \[BG_OTHER_RESPONSE\]$/
+  })
   reply = { status: 402, headers: { 'www-authenticate': 'L402 macaroon="AA", invoice="lnbc1"' }, text: '' }
   for (const args of [
     ['pay', url],
     ['mint', '--url', url]
   ])
-    t.match(await run(...args), {
+    t.match(await boltgate(...args), {
       code: 1,
       err: /could not be paid: http:.*\/sandbox\/pay answered 200: <html> \[BG_OTHER_RESPONSE\]\nOnly the sandbox can be paid/
     })
@@ -307,7 +299,7 @@ t.test(
       [['mint', '--url', 'ftp://x/'], /^--url must begin with http/],
       [['revoke', '0'.repeat(64), '--url', 'ftp://x/'], /^--url must begin with http/]
     ] as const) {
-      const { code, out, err } = await run(...args)
+      const { code, out, err } = await boltgate(...args)
       t.equal(code, 2, args.join(' '))
       t.match(err, message)
       t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
@@ -323,18 +315,18 @@ t.test('check, routes, docs and openapi describe a configuration', async t => {
   const bad = join(folder, 'bad.yaml')
   writeFileSync(good, defaultYaml())
   writeFileSync(bad, defaultYaml().replace('chain: paid', 'chain: payed').replace('mode: ', 'moed: '))
-  const valid = await run('check', '--config', good)
+  const valid = await boltgate('check', '--config', good)
   t.equal(valid.code, 0)
   t.match(valid.out, /good\.yaml is valid: \d+ routes/)
-  const broken = await run('check', '-c', bad)
+  const broken = await boltgate('check', '-c', bad)
   t.equal(broken.code, 1)
   t.equal(broken.err.split('\n').filter(line => /bad\.yaml:\d+:\d+: /.test(line)).length, 2, broken.err)
   t.match(
-    (await run('routes', '-c', good)).out,
+    (await boltgate('routes', '-c', good)).out,
     /^METHOD +HOST +PATH[^]*any +any +\/demo\/\* +10 sats +demo +line \d+ +paid: correlation → /
   )
-  t.match((await run('docs')).out, /drainTimeout/)
-  const described = await run('openapi', '-c', good)
+  t.match((await boltgate('docs')).out, /drainTimeout/)
+  const described = await boltgate('openapi', '-c', good)
   t.match(JSON.parse(described.out), { openapi: /^3\.1/ })
   const secured = join(folder, 'secured.yaml')
   const { certificate, key } = selfSigned({ names: ['localhost'] })
@@ -344,7 +336,7 @@ t.test('check, routes, docs and openapi describe a configuration', async t => {
     secured,
     defaultYaml({ replace: [['  publicUrl:', '  tls: [{ cert: cert.pem, key: key.pem }]\n  publicUrl:']] })
   )
-  t.match(JSON.parse((await run('openapi', '-c', secured)).out), { openapi: /^3\.1/ }, 'also with TLS')
+  t.match(JSON.parse((await boltgate('openapi', '-c', secured)).out), { openapi: /^3\.1/ }, 'also with TLS')
 })
 
 t.test('tokens from before a rotation of the master secret still verify after it', async t => {
@@ -355,11 +347,11 @@ t.test('tokens from before a rotation of the master secret still verify after it
   const authorization = await buy(before, '/demo/quote')
   t.equal((await before.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
   const master = readFileSync(join(data, 'master.key'), 'utf8')
-  t.match(await run('keys', 'rotate', '-c', config), { code: 0, out: /new master secret/ })
+  t.match(await boltgate('keys', 'rotate', '-c', config), { code: 0, out: /new master secret/ })
   const rotated = readFileSync(join(data, 'master.key'), 'utf8')
   t.not(rotated.split('\n')[0], master.split('\n')[0])
   t.ok(rotated.includes(master.trim()), 'the old one stays below')
-  t.match(await run('keys', 'rotate', '--admin', '-c', config), { code: 0, out: /new admin key/ })
+  t.match(await boltgate('keys', 'rotate', '--admin', '-c', config), { code: 0, out: /new admin key/ })
   const after = await startGateway(t, { data, database: before.database })
   t.equal((await after.send('GET', '/demo/quote', { headers: { authorization } })).status, 200)
   t.not(after.adminKey, before.adminKey)
@@ -394,7 +386,7 @@ for (const [shell, argsFor] of Object.entries(OFFERS)) {
     { skip: isMissing && `install ${shell}` },
     async t => {
       const script = join(temporaryFolder(t), 'completion')
-      writeFileSync(script, (await run('completion', shell)).out)
+      writeFileSync(script, (await boltgate('completion', shell)).out)
       const offers = (line: string) => execFileSync(shell, argsFor(script, line), { encoding: 'utf8' })
       t.match(offers('boltgate p'), /^pay\b/m)
       t.match(offers('boltgate keys r'), /^rotate\b/m)

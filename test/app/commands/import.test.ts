@@ -6,13 +6,13 @@ import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import t, { type Test as T } from 'tap'
 import { fromAperture, hostOf, pathsOf } from '../../../src/app/cli/aperture-file.ts'
-import { main } from '../../../src/app/main.ts'
 import { ApertureKeys, apertureRows } from '../../../src/lightning/l402/aperture-tokens.ts'
 import { encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { loadText, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
+import { boltgate } from '../../support/cli.ts'
 
 const SAMPLE = fileURLToPath(new URL('aperture-sample.yaml', import.meta.url))
 
@@ -46,18 +46,12 @@ function minted(...caveats: string[]) {
   }
 }
 
-async function command(...args: string[]) {
-  const [out, err]: [string[], string[]] = [[], []]
-  const code = await main(args, { print: line => out.push(line), complain: line => err.push(line) })
-  return { code, out: out.join('\n'), err: err.join('\n') }
-}
-
 t.test('import aperture: the sample configuration becomes a valid file that says what has no equal', async t => {
   const folder = t.testdir({ tls: {} })
   const file = join(folder, 'gateway.yaml')
   const keys = join(folder, 'keys.csv')
   writeFileSync(keys, `\\x${VECTOR.hash},\\x${VECTOR.rootKey}\n`)
-  const { code, out } = await command('import', 'aperture', SAMPLE, '--keys', keys, '-c', file)
+  const { code, out } = await boltgate('import', 'aperture', SAMPLE, '--keys', keys, '-c', file)
   t.equal(code, 0)
   t.match(out, /Wrote 1 root keys to .*aperture\.keys/)
   t.equal(readFileSync(join(folder, 'data/aperture.keys'), 'utf8'), `${VECTOR.hash} ${VECTOR.rootKey}\n`)
@@ -141,11 +135,11 @@ t.test('import aperture: an existing file stays, and keys come from SQLite and e
   const kept = at('other/aperture.keys')
   const row = `${VECTOR.hash} ${VECTOR.rootKey}\n`
 
-  const first = await command('import', 'aperture', at('sqlite.yaml'), '-c', at('gateway.yaml'))
+  const first = await boltgate('import', 'aperture', at('sqlite.yaml'), '-c', at('gateway.yaml'))
   t.match(first, { code: 0, out: /exists and stays as it is\.\nWrote 1 root keys/ })
   t.equal(readFileSync(kept, 'utf8'), row)
   writeFileSync(kept, '')
-  const second = await command(
+  const second = await boltgate(
     'import',
     'aperture',
     at('etcd.yaml'),
@@ -157,13 +151,13 @@ t.test('import aperture: an existing file stays, and keys come from SQLite and e
   t.equal(second.code, 0)
   t.equal(readFileSync(kept, 'utf8'), row)
 
-  t.match(await command('import', 'aperture', at('etcd.yaml'), '-c', at('gateway.yaml')), { code: 1, err: /in etcd/ })
-  t.match(await command('import', 'aperture', at('etcd.yaml'), '--keys', at('wrong.csv'), '-c', at('gateway.yaml')), {
+  t.match(await boltgate('import', 'aperture', at('etcd.yaml'), '-c', at('gateway.yaml')), { code: 1, err: /in etcd/ })
+  t.match(await boltgate('import', 'aperture', at('etcd.yaml'), '--keys', at('wrong.csv'), '-c', at('gateway.yaml')), {
     code: 2,
     err: /key 2 must be a hash and a key/
   })
-  t.match(await command('import', 'aperture', at('gateway.yaml')), { code: 2, err: /no services/ })
-  t.match(await command('import', 'nginx', at('gateway.yaml')), { code: 2, err: /boltgate import aperture/ })
+  t.match(await boltgate('import', 'aperture', at('gateway.yaml')), { code: 2, err: /no services/ })
+  t.match(await boltgate('import', 'nginx', at('gateway.yaml')), { code: 2, err: /boltgate import aperture/ })
 })
 
 t.test('import aperture: nothing that cost something becomes free', async t => {
@@ -216,7 +210,7 @@ t.test('import aperture: keys come from PostgreSQL', async t => {
     })
   })
   const [file, to] = [join(folder, 'aperture.yaml'), join(folder, 'gateway.yaml')]
-  const { code, err } = await command('import', 'aperture', file, '-c', to)
+  const { code, err } = await boltgate('import', 'aperture', file, '-c', to)
   t.equal(code, 0, err)
   t.equal(readFileSync(join(folder, 'data/aperture.keys'), 'utf8'), `${VECTOR.hash} ${VECTOR.rootKey}\n`)
 })

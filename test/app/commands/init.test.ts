@@ -5,25 +5,11 @@ import { dryRun } from '../../../src/app/cli/dry-run.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { gatewayYaml } from '../../../src/app/cli/init-file.ts'
 import { complete } from '../../../src/app/commands/init.ts'
-import { main } from '../../../src/app/main.ts'
 import { temporaryFolder } from '../../support/database.ts'
 import { buy, challengeOf, loadText, rootFolder, startGateway } from '../../support/gateway.ts'
 import { spawnGateway } from '../../support/gateway-process.ts'
 import { RawUpstream } from '../../support/raw-upstream.ts'
-
-async function run(...args: string[]) {
-  const out: string[] = []
-  const err: string[] = []
-  const code = await main(args, {
-    print: line => {
-      out.push(line)
-    },
-    complain: line => {
-      err.push(line)
-    }
-  })
-  return { code, out: out.join('\n'), err: err.join('\n') }
-}
+import { boltgate } from '../../support/cli.ts'
 
 async function api(t: T) {
   const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold').listen()
@@ -41,11 +27,11 @@ t.test('the files that init writes start unchanged, say what they sell, and sell
     ['/*', '/']
   ] as const) {
     const file = join(temporaryFolder(t), 'gateway.yaml')
-    t.match(await run('init', '--upstream', upstream.origin, '--path', path, '--price', '7 sats', '-c', file), {
+    t.match(await boltgate('init', '--upstream', upstream.origin, '--path', path, '--price', '7 sats', '-c', file), {
       code: 0,
       out: /^Wrote .*gateway\.yaml/
     })
-    t.match(await run('check', '-c', file), { code: 0, err: '' })
+    t.match(await boltgate('check', '-c', file), { code: 0, err: '' })
     const text = readFileSync(file, 'utf8')
     t.ok(text.split('\n').length < 30)
     const gateway = await spawnGateway(t, { yaml: OWN + text, documented: false })
@@ -58,7 +44,7 @@ t.test('the files that init writes start unchanged, say what they sell, and sell
       ],
       path
     )
-    t.match(await run('pay', `${gateway.url}${pay}`), { code: 0, out: /< 402\n[^]*< 200\n[^]*sold/ }, path)
+    t.match(await boltgate('pay', `${gateway.url}${pay}`), { code: 0, out: /< 402\n[^]*< 200\n[^]*sold/ }, path)
     t.equal((await gateway.send('GET', '/ready')).status, 200)
     t.equal((await gateway.send('GET', '/health')).status, 200)
     gateway.kill('SIGTERM')
@@ -124,7 +110,7 @@ t.test('init: an agent buys with what /llms.txt says, for each kind of product',
     }
   ]) {
     const file = join(temporaryFolder(t), 'gateway.yaml')
-    t.match(await run('init', '--sell', sell, '--upstream', from, ...more, '-c', file), { code: 0 }, sell)
+    t.match(await boltgate('init', '--sell', sell, '--upstream', from, ...more, '-c', file), { code: 0 }, sell)
     const yaml = OWN + readFileSync(file, 'utf8').replace('${OPENAI_API_KEY}', 'k')
     const gateway = await spawnGateway(t, { yaml, documented: false })
     const text = (await gateway.send('GET', '/llms.txt')).text
@@ -138,7 +124,7 @@ t.test('init: an agent buys with what /llms.txt says, for each kind of product',
 
 t.test('init takes a bare number as satoshis', async t => {
   const file = join(temporaryFolder(t), 'gateway.yaml')
-  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '10', '-c', file), {
+  t.match(await boltgate('init', '--upstream', 'https://api.example.com', '--price', '10', '-c', file), {
     code: 0,
     out: /for 10 sats\./
   })
@@ -148,26 +134,29 @@ t.test('init takes a bare number as satoshis', async t => {
 t.test('init refuses what would not run, and writes nothing over', async t => {
   const folder = temporaryFolder(t)
   const file = join(folder, 'gateway.yaml')
-  t.match(await run('init', '-c', file), { code: 2, err: /Missing --upstream/ })
-  t.match(await run('init', '--upstream', 'api.example.com', '-c', file), {
+  t.match(await boltgate('init', '-c', file), { code: 2, err: /Missing --upstream/ })
+  t.match(await boltgate('init', '--upstream', 'api.example.com', '-c', file), {
     code: 1,
     err: /upstream\.url: found "api\.example\.com"; allowed: an http or https address/
   })
-  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '1 shell', '-c', file), {
+  t.match(await boltgate('init', '--upstream', 'https://api.example.com', '--price', '1 shell', '-c', file), {
     code: 1,
     err: /price: found "1 shell"/
   })
-  t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
+  t.match(await boltgate('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
     code: 2,
     err: /--provider must be one of sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, not "cash"/
   })
-  t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
+  t.match(await boltgate('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
     code: 0,
     out: /LIGHTNING_KEY=… npx boltgate start/
   })
   await t.rejects(loadText(readFileSync(file, 'utf8'), {}), /the environment variable LIGHTNING_KEY is not set/)
   t.equal((await loadText(readFileSync(file, 'utf8'), { LIGHTNING_KEY: 'k' })).config.lightning.primary[0]?.key, 'k')
-  t.match(await run('init', '--upstream', 'https://api.example.com', '-c', file), { code: 2, err: /already exists/ })
+  t.match(await boltgate('init', '--upstream', 'https://api.example.com', '-c', file), {
+    code: 2,
+    err: /already exists/
+  })
 })
 
 t.test('init: each product is valid as written, and production with its variables alone', async t => {
@@ -260,10 +249,10 @@ t.test('init: --openapi writes the file of the API on the route, and refuses an 
   const openapi = join(folder, 'their-api.json')
   writeFileSync(openapi, '[]')
   const asked = ['init', '--upstream', origin, '--openapi', openapi, '-c', file] as const
-  t.match(await run(...asked), { code: 1, err: /found no OpenAPI document in "their-api.json"/ })
-  t.match(await run(...asked, '--sell', 'llm'), { code: 2, err: /--openapi needs --sell api/ })
+  t.match(await boltgate(...asked), { code: 1, err: /found no OpenAPI document in "their-api.json"/ })
+  t.match(await boltgate(...asked, '--sell', 'llm'), { code: 2, err: /--openapi needs --sell api/ })
   writeFileSync(openapi, '{"openapi":"3.1.0","paths":{"/now":{"get":{"summary":"Now","responses":{}}}}}')
-  t.match(await run(...asked), { code: 0 })
+  t.match(await boltgate(...asked), { code: 0 })
   t.match(readFileSync(file, 'utf8'), 'openapi: "their-api.json"')
 })
 
@@ -271,11 +260,11 @@ t.test('init: production needs a provider for money, and what it refuses leaves 
   const folder = temporaryFolder(t)
   const file = join(folder, 'gateway.yaml')
   const upstream = await api(t)
-  t.match(await run('init', '--production', '--upstream', upstream.origin, '-c', file), {
+  t.match(await boltgate('init', '--production', '--upstream', upstream.origin, '-c', file), {
     code: 2,
     err: /--production needs --provider/
   })
-  t.match(await run('init', '--production', '--upstream', upstream.origin, '--provider', 'sandbox', '-c', file), {
+  t.match(await boltgate('init', '--production', '--upstream', upstream.origin, '--provider', 'sandbox', '-c', file), {
     code: 2,
     err: /--provider must be one of strike, /
   })
@@ -283,13 +272,13 @@ t.test('init: production needs a provider for money, and what it refuses leaves 
   t.teardown(() => {
     delete process.env['LIGHTNING_KEY']
   })
-  t.match(await run('init', '--upstream', upstream.origin, '--provider', 'phoenixd', '-c', file), {
+  t.match(await boltgate('init', '--upstream', upstream.origin, '--provider', 'phoenixd', '-c', file), {
     code: 2,
     err: /answers\.[^]*LIGHTNING_KEY was refused: The phoenixd key must have the form/
   })
   t.same(readdirSync(folder), [])
-  t.match(await run('init', '--sell', 'goods', '-c', file), { code: 2, err: /--sell must be one of api, llm/ })
-  t.match(await run('init', '-c', join(folder, 'none', 'gateway.yaml')), { code: 2, err: /There is no folder/ })
+  t.match(await boltgate('init', '--sell', 'goods', '-c', file), { code: 2, err: /--sell must be one of api, llm/ })
+  t.match(await boltgate('init', '-c', join(folder, 'none', 'gateway.yaml')), { code: 2, err: /There is no folder/ })
 })
 
 t.test(
@@ -364,7 +353,7 @@ routes:
 
 t.test('--version prints version and commit', async t => {
   const { version } = JSON.parse(readFileSync(join(rootFolder, 'package.json'), 'utf8')) as { version: string }
-  const { code, out, err } = await run('--version')
+  const { code, out, err } = await boltgate('--version')
   t.match(out, new RegExp(`^${version.replaceAll('.', '\\.')} \\(commit [0-9a-f]{12}, not built\\)$`))
   t.same({ code, err }, { code: 0, err: '' })
 })
@@ -377,7 +366,7 @@ t.test('the smallest files of the documents run unchanged', async t => {
     if (yaml === undefined) throw new Error(`${page} has no smallest file`)
     const file = join(temporaryFolder(t), 'gateway.yaml')
     writeFileSync(file, yaml)
-    t.match(await run('check', '-c', file), { code: 0, err: '' }, page)
+    t.match(await boltgate('check', '-c', file), { code: 0, err: '' }, page)
     const gateway = await startGateway(t, {
       yaml: OWN + yaml.replace(/url: "?http[^" }]+"?/, `url: "${upstream.origin}"`)
     })

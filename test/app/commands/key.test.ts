@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test as T } from 'tap'
-import { main } from '../../../src/app/main.ts'
 import { readLndConnect, permissionsOf } from '../../../src/lightning/kinds/lnd/folder.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
 import { baked } from '../../fakes/lnd.ts'
 import { temporaryFolder } from '../../support/database.ts'
+import { boltgate } from '../../support/cli.ts'
 
 const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
 const EVERYTHING = [...RECEIVING, 'offchain:write', 'onchain:read', 'onchain:write', 'macaroon:generate', 'peers:write']
@@ -22,19 +22,7 @@ function lndFolder(t: T, files: Readonly<Record<string, string | Uint8Array>>) {
   return dir
 }
 
-async function run(...args: string[]) {
-  const out: string[] = []
-  const err: string[] = []
-  const code = await main(['key', 'lnd', ...args], {
-    print: line => {
-      out.push(line)
-    },
-    complain: line => {
-      err.push(line)
-    }
-  })
-  return { code, out: out.join('\n'), err: err.join('\n') }
-}
+const run = (...args: readonly string[]) => boltgate('key', 'lnd', ...args)
 
 const OF_MAINNET = 'data/chain/bitcoin/mainnet/'
 

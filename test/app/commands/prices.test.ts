@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import t from 'tap'
 import { prices } from '../../../src/app/commands/prices.ts'
 import { serve } from '../../support/serve.ts'
+import { printed } from '../../support/cli.ts'
 
 const model = (input: number, output: number) => ({
   input_cost_per_token: input,
@@ -32,13 +33,9 @@ routes:
   })
   const file = `${folder}/models.json`
   const update = async (list: unknown, ...flags: readonly string[]) => {
-    const [out, err]: [string[], string[]] = [[], []]
     answer = { body: typeof list === 'string' ? list : JSON.stringify(list) }
-    const code = await prices(['update', file, '--from', from, '-c', `${folder}/gateway.yaml`, ...flags], {
-      print: line => out.push(line),
-      complain: line => err.push(line)
-    })
-    return { code, out: out.join('\n'), err: err.join('\n') }
+    const args = ['update', file, '--from', from, '-c', `${folder}/gateway.yaml`, ...flags]
+    return await printed(output => prices(args, output))
   }
   t.match(await update(first), { code: 0, out: /^Wrote .*: prices of 3 models/ }, 'the first needs no file to compare')
   t.equal(readFileSync(file, 'utf8'), JSON.stringify(first))

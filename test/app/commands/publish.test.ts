@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
-import { main } from '../../../src/app/main.ts'
 import { startFakeIndex, startFakeSatring } from '../../fakes/directories.ts'
 import { startGateway, type Answer } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
+import { boltgate } from '../../support/cli.ts'
 
 /** A gateway whose file is at hand, and what directories see of it at its public address. */
 async function shop(t: T) {
@@ -38,14 +38,7 @@ routes:
 `
   const file = join(t.testdir({ 'gateway.yaml': yaml() }), 'gateway.yaml')
   let gateway = await startGateway(t, { yaml: yaml() })
-  const run = async (...args: string[]) => {
-    const [out, err]: [string[], string[]] = [[], []]
-    const code = await main(['publish', ...args, '-c', file], {
-      print: line => out.push(line),
-      complain: line => err.push(line)
-    })
-    return { code, out: out.join('\n'), err: err.join('\n') }
-  }
+  const run = (...args: readonly string[]) => boltgate('publish', ...args, '-c', file)
   const challengeOf = ({ headers }: Answer) => String([headers['www-authenticate'] ?? ''].flat()[0])
   return {
     run,
