@@ -18,6 +18,7 @@ import { readConfig, type FoundReference } from '../config/read.ts'
 import type { ChainEntryConfig, PluginFacts } from '../config/schema.ts'
 import type { UpstreamConfig } from '../sections/upstream.ts'
 import { WhenSchema } from '../sections/when.ts'
+import { isObject } from '../../platform/system/json.ts'
 
 /** Members beside a plugin's name in an entry; any other key is the name. */
 export const entrySiblings = Type.Object(
@@ -104,7 +105,7 @@ export function readEntry(
   let beside: Record<string, unknown> = {}
   let settingsPath: Path = path
   if (typeof raw === 'string') name = raw
-  else if (typeof raw === 'object' && raw !== null && !Array.isArray(raw)) {
+  else if (isObject(raw)) {
     const entries = Object.entries(raw)
     const names = entries.filter(([key]) => !siblings.includes(key))
     const [first, second] = names

@@ -245,7 +245,7 @@ class Reader {
     }
     if (best === undefined) return this.#refuse(schema, given, path)
     // Nothing in it indicates which alternative was intended.
-    if (hasType('object', given) && Object.keys(given ?? {}).length === 0)
+    if (isObject(given) && Object.keys(given).length === 0)
       return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty mapping', describeAllowed(schema)))
     this.problems.push(...best.problems)
     return undefined
@@ -304,14 +304,12 @@ class Reader {
   }
 
   #readObject(schema: Keywords, given: unknown, path: Path): unknown {
-    if (!hasType('object', given)) return this.#refuse({ ...schema, type: 'object' }, given, path)
-    // hasType has just said so.
-    const source = given as Readonly<Record<string, unknown>>
+    if (!isObject(given)) return this.#refuse({ ...schema, type: 'object' }, given, path)
     const result: Record<string, unknown> = {}
     const properties = schema.properties ?? {}
     for (const [name, property] of Object.entries(properties)) {
       const at = [...path, name]
-      const value = Object.hasOwn(source, name) ? source[name] : undefined
+      const value = Object.hasOwn(given, name) ? given[name] : undefined
       // An empty variable, as in "${PRICE:-}", omits the key.
       const left =
         value === '' &&
@@ -319,7 +317,7 @@ class Reader {
         (property.default !== undefined || schema.required?.includes(name) !== true)
       const filled =
         value === undefined || left
-          ? this.#missing(schema, property, name, source, path)
+          ? this.#missing(schema, property, name, given, path)
           : this.read(property, value, at)
       if (filled !== undefined) result[name] = filled
     }
@@ -327,7 +325,7 @@ class Reader {
       pattern: new RegExp(pattern),
       property
     }))
-    for (const [name, value] of Object.entries(source)) {
+    for (const [name, value] of Object.entries(given)) {
       if (Object.hasOwn(properties, name)) continue
       const at = [...path, name]
       const rest = patterns.find(({ pattern }) => pattern.test(name))?.property ?? schema.additionalProperties
@@ -338,7 +336,7 @@ class Reader {
       else this.#unknownKey(schema, name, at)
     }
     // Including defaults, and values with their own problems.
-    const { size } = new Set([...Object.keys(source), ...Object.keys(result)])
+    const { size } = new Set([...Object.keys(given), ...Object.keys(result)])
     if (size < (schema.minProperties ?? 0) || size > (schema.maxProperties ?? Infinity))
       return this.report(
         'BG_CONFIG_VALUE',

@@ -1,5 +1,6 @@
 import { Type, type StaticDecode, type TArray, type TCodec, type TObject, type TSchema, type TUnknown } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { isObject } from '../../platform/system/json.ts'
 
 /**
  * Reads responses of other services by a schema, which also maps them: a `Type.Decode` in it is applied to what fits.
@@ -123,11 +124,10 @@ function plainReaderOf(schema: TSchema): Read {
 function objectReader(properties: Readonly<Record<string, TSchema>>): Read {
   const reads = Object.entries(properties).map(([name, schema]) => [name, readerOf(schema)] as const)
   return value => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value))
-      return new Mismatch('', 'object', kindOf(value))
+    if (!isObject(value)) return new Mismatch('', 'object', kindOf(value))
     const members: Record<string, unknown> = {}
     for (const [name, read] of reads) {
-      const member = read(Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
+      const member = read(Object.hasOwn(value, name) ? value[name] : undefined)
       if (member instanceof Mismatch) return new Mismatch(`.${name}${member.path}`, member.expected, member.found)
       members[name] = member
     }

@@ -4,6 +4,7 @@ import type { TSchema } from 'typebox'
 import { ValidationError } from './errors.ts'
 import { asciiEmail } from '../formats/text-patterns.ts'
 import { MAX_DEPTH, tooDeep, outlineOf } from '../formats/json-reader.ts'
+import { isObject } from '../../platform/system/json.ts'
 import { invalidField, collect } from './field-errors.ts'
 
 // The library's default of 8 is used up by one union of a few more values; the schemas bound lists and members.
@@ -16,56 +17,63 @@ const MAX_QUERY = 8192
 
 export const BODY_REQUIRED = 'A JSON body is required.'
 
-function isEmail(schema: TSchema | undefined): boolean {
-  const { format, 'x-email': email } = (schema ?? {}) as { format?: unknown; 'x-email'?: unknown }
-  return format === 'email' || email === true
+/** What is read of a schema here: a typebox schema is a JSON Schema object. */
+interface Shape {
+  readonly type?: string | readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Shape[]
+  readonly properties?: Readonly<Record<string, Shape>>
+  readonly patternProperties?: unknown
+  readonly additionalProperties?: unknown
+  readonly required?: readonly string[]
+  readonly items?: Shape
+  readonly maxItems?: number
+  readonly minLength?: number
+  readonly pattern?: string
+  readonly format?: string
+  readonly 'x-email'?: boolean
+  readonly 'x-judged'?: boolean
 }
 
-function takesNull(schema: TSchema | undefined): boolean {
-  const { type, anyOf } = (schema ?? {}) as { type?: unknown; anyOf?: readonly TSchema[] }
-  return type === 'null' || (Array.isArray(type) && type.includes('null')) || (anyOf?.some(takesNull) ?? false)
-}
-
-/** Whether unknown members can be skipped: copying 100,000 of them would dominate. */
-function namesAll(schema: TSchema): boolean {
-  const { properties, patternProperties, additionalProperties } = schema as {
-    properties?: unknown
-    patternProperties?: unknown
-    additionalProperties?: unknown
-  }
-  return properties !== undefined && patternProperties === undefined && additionalProperties === undefined
-}
-
-function mayTake(schema: TSchema, kind: 'array' | 'object'): boolean {
-  const { type, anyOf, enum: values } = schema as { type?: unknown; anyOf?: readonly TSchema[]; enum?: unknown }
-  if (anyOf !== undefined) return anyOf.some(branch => mayTake(branch, kind))
-  if (type === undefined) return values === undefined
-  return type === kind || (Array.isArray(type) && type.includes(kind))
-}
-
-/** False where the operation validates the text itself. */
-function refusesEmpty(schema: TSchema): boolean {
-  const { anyOf, type, enum: values, minLength, pattern, format } = schema as Readonly<Record<string, unknown>>
-  if (Array.isArray(anyOf))
-    return anyOf.some(takesText) && !anyOf.some(branch => takesText(branch) && !refusesEmpty(branch))
-  if (Array.isArray(values)) return values.some(value => typeof value === 'string') && !values.includes('')
-  if (type === undefined || !takesText(schema)) return false
+/** Whether the schema, or a branch of it, names the type. */
+function takes({ type, anyOf }: Shape, name: string): boolean {
   return (
-    (typeof minLength === 'number' && minLength > 0) ||
-    format !== undefined ||
-    (typeof pattern === 'string' && !new RegExp(pattern, 'u').test(''))
+    type === name ||
+    (Array.isArray(type) && type.includes(name)) ||
+    (anyOf?.some(branch => takes(branch, name)) ?? false)
   )
 }
 
-function isOptional(schema: TSchema, name: string): boolean {
-  return !((schema as { required?: readonly string[] }).required ?? []).includes(name)
+/** Whether unknown members can be skipped: copying 100,000 of them would dominate. */
+function namesAll({ properties, patternProperties, additionalProperties }: Shape): boolean {
+  return properties !== undefined && patternProperties === undefined && additionalProperties === undefined
 }
 
-function objectOf(schema: TSchema | undefined): TSchema | undefined {
-  const { anyOf } = (schema ?? {}) as { anyOf?: readonly TSchema[] }
-  const objects = anyOf?.filter(branch => mayTake(branch, 'object')) ?? []
-  return objects.length === 1 ? objects[0] : schema
+function mayTake(schema: Shape, kind: 'array' | 'object'): boolean {
+  const { type, anyOf, enum: values } = schema
+  if (anyOf !== undefined) return anyOf.some(branch => mayTake(branch, kind))
+  return type === undefined ? values === undefined : takes(schema, kind)
 }
+
+/** False where the operation validates the text itself. */
+function refusesEmpty(schema: Shape): boolean {
+  const { anyOf, enum: values, minLength = 0, pattern, format } = schema
+  if (anyOf !== undefined) {
+    const texts = anyOf.filter(branch => takes(branch, 'string'))
+    return texts.length > 0 && texts.every(refusesEmpty)
+  }
+  if (values !== undefined) return values.some(value => typeof value === 'string') && !values.includes('')
+  if (!takes(schema, 'string')) return false
+  return minLength > 0 || format !== undefined || (pattern !== undefined && !new RegExp(pattern, 'u').test(''))
+}
+
+function objectOf(schema: Shape): Shape {
+  const objects = schema.anyOf?.filter(branch => mayTake(branch, 'object')) ?? []
+  return objects.length === 1 && objects[0] !== undefined ? objects[0] : schema
+}
+
+/** Of what a schema does not describe. */
+const ANY: Shape = {}
 
 /**
  * Copies a body for validation. Null members are absent (decision 4), unless the schema takes null, which clears
@@ -75,49 +83,36 @@ function objectOf(schema: TSchema | undefined): TSchema | undefined {
 class Copying {
   #values = 0
 
-  copy(value: unknown, schema: TSchema | undefined, path: string): unknown {
+  copy(value: unknown, schema: Shape, path: string): unknown {
     if (++this.#values > MAX_VALUES) throw invalidField('', `The body has more than ${MAX_VALUES} values.`)
-    if (typeof value === 'string' && isEmail(schema)) return asciiEmail(value)
-    if (typeof value !== 'object' || value === null) return value
+    if (typeof value === 'string' && (schema.format === 'email' || schema['x-email'] === true)) return asciiEmail(value)
     if (Array.isArray(value)) {
-      if (schema !== undefined && !mayTake(schema, 'array')) return []
-      const { items, maxItems = Number.POSITIVE_INFINITY } = (schema ?? {}) as { items?: TSchema; maxItems?: number }
+      if (!mayTake(schema, 'array')) return []
+      const { items = ANY, maxItems = Number.POSITIVE_INFINITY } = schema
       if (value.length > maxItems) throw invalidField(path, `Must have at most ${maxItems} items.`)
       const copy: unknown[] = []
       for (const item of value) copy.push(this.copy(item, items, `${path}/${copy.length}`))
       return copy
     }
-    if (schema !== undefined && !mayTake(schema, 'object')) return {}
-    const members = value as Record<string, unknown> /* what JSON.parse made of an object */
+    if (!isObject(value)) return value
+    if (!mayTake(schema, 'object')) return {}
     const object = objectOf(schema)
-    const properties = object === undefined ? {} : propertiesOf(object)
+    const { properties = {}, required = [] } = object
     const copy: Record<string, unknown> = {}
-    for (const name of object !== undefined && namesAll(object) ? Object.keys(properties) : Object.keys(members)) {
-      if (!Object.hasOwn(members, name)) continue
-      let member = members[name]
+    for (const name of namesAll(object) ? Object.keys(properties) : Object.keys(value)) {
+      if (!Object.hasOwn(value, name)) continue
+      let member = value[name]
       if (name === '__proto__') {
         // Setting this name on a copy would change its prototype; dropping it would accept a different record.
         if (member !== null) throw invalidField(`${path}/__proto__`, 'Must have another name.')
         continue
       }
-      const property = Object.hasOwn(properties, name) ? properties[name] : undefined
-      if (
-        member === '' &&
-        object !== undefined &&
-        property !== undefined &&
-        isOptional(object, name) &&
-        refusesEmpty(property)
-      )
-        member = null
-      if (member !== null || takesNull(property)) copy[name] = this.copy(member, property, `${path}/${name}`)
+      const property = ownProperty(properties, name) ?? ANY
+      if (member === '' && !required.includes(name) && refusesEmpty(property)) member = null
+      if (member !== null || takes(property, 'null')) copy[name] = this.copy(member, property, `${path}/${name}`)
     }
     return copy
   }
-}
-
-function takesText(schema: TSchema): boolean {
-  const { type, anyOf } = schema as { type?: unknown; anyOf?: readonly TSchema[] }
-  return type === 'string' || (Array.isArray(type) && type.includes('string')) || (anyOf?.some(takesText) ?? false)
 }
 
 /**
@@ -125,18 +120,13 @@ function takesText(schema: TSchema): boolean {
  * for none. Skips texts with the keyword `x-judged`, such as credentials, which are never stored and get the
  * operation's own verdict.
  */
-function unstorable(value: unknown, schema: TSchema | undefined, path = ''): string | null {
-  if (schema === undefined || (schema as { 'x-judged'?: unknown })['x-judged'] === true) return null
-  if (typeof value === 'string') return takesText(schema) && !isStorable(value) ? path : null
+function unstorable(value: unknown, schema: Shape | undefined, path = ''): string | null {
+  if (schema === undefined || schema['x-judged'] === true) return null
+  if (typeof value === 'string') return takes(schema, 'string') && !isStorable(value) ? path : null
   if (typeof value !== 'object' || value === null) return null
-  const { items } = schema as { items?: TSchema }
-  const properties = propertiesOf(schema)
+  const { items, properties = {} } = schema
   for (const [name, member] of Object.entries(value)) {
-    const found = unstorable(
-      member,
-      Array.isArray(value) ? items : Object.hasOwn(properties, name) ? properties[name] : undefined,
-      `${path}/${name}`
-    )
+    const found = unstorable(member, Array.isArray(value) ? items : ownProperty(properties, name), `${path}/${name}`)
     if (found !== null) return found
   }
   return null
@@ -151,13 +141,11 @@ const ROUNDED = 'Must not have more digits than a JSON number keeps, which is 15
 export const UNSTORABLE = 'Must not hold the character U+0000 or half of a surrogate pair.'
 
 /** Decimal members of an object; the range of integers keeps them exact. */
-function decimalsOf(schema: TSchema): ReadonlySet<string> {
-  const takes = ({ type, anyOf }: { readonly type?: unknown; readonly anyOf?: readonly TSchema[] }): boolean =>
-    type === 'number' || (Array.isArray(type) && type.includes('number')) || (anyOf?.some(takes) ?? false)
-  return new Set(Object.entries(propertiesOf(schema)).flatMap(([name, property]) => (takes(property) ? [name] : [])))
+function decimalsOf({ properties = {} }: Shape): ReadonlySet<string> {
+  return new Set(Object.keys(properties).filter(name => takes(properties[name] ?? ANY, 'number')))
 }
 
-function requireStorable(value: unknown, schema: TSchema): void {
+function requireStorable(value: unknown, schema: Shape): void {
   const path = unstorable(value, schema)
   if (path !== null) throw invalidField(path, UNSTORABLE)
 }
@@ -208,12 +196,12 @@ function plainSyntaxError(error: SyntaxError): string {
 /** Validates a query string; parses integers and booleans from text. The last of repeated names wins. */
 export function queryReader(schema: TSchema): (query: string) => unknown {
   const validator = Compile(schema)
-  const properties = propertiesOf(schema)
+  const { properties = {} }: Shape = schema
   return query => {
     if (query.length > MAX_QUERY) throw invalidField('', `The query must have at most ${MAX_QUERY} characters.`)
     const values: Record<string, unknown> = {}
     for (const [name, text] of new URLSearchParams(query)) {
-      const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+      const property = ownProperty(properties, name)
       if (property === undefined || text === '') continue
       values[name] = fromText(property, text)
     }
@@ -234,13 +222,11 @@ export function paramsFit(schema: TSchema): (params: Readonly<Record<string, str
   }
 }
 
-function propertiesOf(schema: TSchema): Readonly<Record<string, TSchema>> {
-  // Object schemas keep their members under `properties`.
-  return (schema as { properties?: Record<string, TSchema> }).properties ?? {}
+function ownProperty(properties: Readonly<Record<string, Shape>>, name: string): Shape | undefined {
+  return Object.hasOwn(properties, name) ? properties[name] : undefined
 }
 
-function fromText(property: TSchema, text: string): unknown {
-  const type = (property as { type?: unknown }).type
+function fromText({ type }: Shape, text: string): unknown {
   // Paging out of range is clamped and not refused (decision 12).
   if (type === 'integer' && /^-?\d+$/.test(text))
     return Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)

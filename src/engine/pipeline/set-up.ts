@@ -1,6 +1,7 @@
 import { didYouMean, kindOf, nearest, quote } from '../config/diagnose.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Hooks, Plugin, Services } from './plugin.ts'
+import { isObject } from '../../platform/system/json.ts'
 
 /** Time limit of a `setup`: `boltgate check`, a start and a reload all wait for it. */
 const SETUP_MS = 10_000
@@ -37,7 +38,7 @@ export async function hooksOf(given: Hooks | Promise<Hooks>, clock: Clock): Prom
 
 /** @throws TypeError when `given` is not a `Hooks` object, with what would be */
 export function requireHooks(given: unknown): Hooks {
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
+  if (!isObject(given))
     throw new TypeError(
       `setup gives ${kindOf(given)}; allowed: an object with its hooks, such as { request(ctx) { … } }, or {} for none${given === undefined ? ' (is a return missing?)' : ''}`
     )

@@ -1,6 +1,7 @@
 import { Type, type StaticDecode } from 'typebox'
 import { fittingItems, mapped, orNull, part, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ChargeState, Payout } from '../../provider-calls/provider.ts'
+import { isObject } from '../../../platform/system/json.ts'
 
 /**
  * Responses of OpenNode. Numbers and times may be strings, and fields may be missing. Unreadable values are null, never
@@ -55,7 +56,7 @@ const PAYOUT_STATUSES: Readonly<Record<string, Payout['status']>> = Object.freez
 })
 
 export function unwrap(body: unknown): unknown {
-  return typeof body === 'object' && body !== null && !Array.isArray(body) && 'data' in body ? body.data : body
+  return isObject(body) && 'data' in body ? body['data'] : body
 }
 
 const ErrorBody = Type.Object({ message: WordOrNull })
