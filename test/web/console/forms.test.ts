@@ -15,6 +15,8 @@ t.test('a further key is made, works, is replaced with an overlap, and is remove
   t.equal(await status(key), 200)
   t.match(await read('/console/keys'), /Kasse &lt;b>/)
   const keyId = key.split('_')[1] ?? ''
+  t.equal((await visit('/console/keys', { do: 'rotate', keyId, overlap: 'soon' })).status, 422)
+  t.equal(await status(key), 200, 'an unknown overlap does not expire it')
   const replaced = await visit('/console/keys', { do: 'rotate', keyId, overlap: '3600' })
   const [other = ''] = /bg_[\w-]+/.exec(replaced.text.slice(replaced.text.indexOf('<main'))) ?? []
   t.not(other, key)

@@ -1,5 +1,4 @@
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import type { Test as T } from 'tap'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
 import { responseOf, type AnyOperation, type Result } from '../../../src/engine/operations/operation.ts'
@@ -12,6 +11,7 @@ import type { Payment, PaymentStatus } from '../../../src/payments/payments/sche
 import { statusAt } from '../../../src/payments/payments/changes.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { serve } from '../../support/serve.ts'
 
 /** An invoice of BOLT 11's own examples, of the length that invoices have. */
 export const INVOICE =
@@ -230,20 +230,7 @@ export async function servePages(t: T, world: PageWorld): Promise<string> {
     }
     void answerPage(world, path, response)
   })
-  await new Promise<void>(resolve => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  t.teardown(
-    () =>
-      new Promise<void>(resolve => {
-        server.close(() => {
-          resolve()
-        })
-        server.closeAllConnections()
-      })
-  )
-  // It listens on a port, so its address is not a path.
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return `http://127.0.0.1:${await serve(t, server)}`
 }
 
 async function answerPage(world: PageWorld, path: string, response: ServerResponse) {
