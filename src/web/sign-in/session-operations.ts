@@ -24,7 +24,7 @@ const ListedSessionView = Type.Object(
 export type ListedSessionView = Static<typeof ListedSessionView>
 
 export const signedOut = 'Not signed in, or the session has ended.'
-const otherSite = 'Another site asked.'
+const refused = { 401: signedOut, 403: 'Another site asked.' } as const
 const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
 export const reading = { use: 'pages', chain: 'session' } as const
 export const changing = { use: 'pages', chain: 'session-write' } as const
@@ -49,7 +49,7 @@ export function sessionOperations({
       mount: reading,
       summary: "Who is signed in, by the session's cookie",
       description: 'For our own pages. Programs use the API key.',
-      responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: signedOut, 403: otherSite },
+      responses: { 200: { description: 'Who it is.', schema: SessionView }, ...refused },
       async handle({ ctx }) {
         const { token, session } = await signedInAs(ctx)
         return { status: 200, body: sessionView(session, await sessions.accounts(token)) }
@@ -65,8 +65,7 @@ export function sessionOperations({
       description: 'Those of the same person; for who signed in with a key, those of the same key.',
       responses: {
         200: { description: 'Newest first.', schema: Type.Array(ListedSessionView) },
-        401: signedOut,
-        403: otherSite
+        ...refused
       },
       async handle({ ctx }) {
         const { token } = await signedInAs(ctx)
@@ -92,8 +91,7 @@ export function sessionOperations({
       params: Type.Object({ sessionId: Type.String() }),
       responses: {
         204: { description: 'Ended.' },
-        401: signedOut,
-        403: otherSite,
+        ...refused,
         404: 'There is no such session.'
       },
       async handle({ ctx, params }) {
@@ -115,8 +113,7 @@ export function sessionOperations({
       body: Type.Object({ merchantId: Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }) }),
       responses: {
         204: { description: 'Gone there: the cookie is a new one.' },
-        401: signedOut,
-        403: otherSite,
+        ...refused,
         404: 'Not a member of it.'
       },
       async handle({ ctx, body }) {

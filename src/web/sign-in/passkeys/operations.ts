@@ -27,6 +27,7 @@ import {
 } from './schema.ts'
 
 const otherSite = 'Another site asked, or no person is signed in.'
+const refused = { 401: signedOut, 403: otherSite } as const
 const none = 'The person has no such passkey.'
 const impossible = 'Browsers make no passkeys for the address of this gateway.'
 const common = { tag: 'Sign-in', access: 'public' } as const
@@ -167,8 +168,7 @@ export function passkeyOperations(dependencies: {
           description: 'Oldest first.',
           schema: PasskeyList
         },
-        401: signedOut,
-        403: otherSite
+        ...refused
       },
       async handle({ ctx }) {
         const { session } = await signedIn(ctx, sessions, publicUrl())
@@ -196,8 +196,7 @@ export function passkeyOperations(dependencies: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
           schema: CreationOptionsView
         },
-        401: signedOut,
-        403: otherSite,
+        ...refused,
         409: impossible
       },
       async handle({ ctx }) {
@@ -219,8 +218,7 @@ export function passkeyOperations(dependencies: {
       responses: {
         201: { description: 'Added. The person is notified by email.', schema: PasskeyView },
         400: 'It is no new passkey of this browser’s.',
-        401: signedOut,
-        403: otherSite,
+        ...refused,
         409: 'It was added already, or there are too many.'
       },
       async handle({ ctx, body }) {
@@ -247,8 +245,7 @@ export function passkeyOperations(dependencies: {
       body: Type.Object({ name: Name }),
       responses: {
         200: { description: 'The passkey as it is now.', schema: PasskeyView },
-        401: signedOut,
-        403: otherSite,
+        ...refused,
         404: none
       },
       async handle({ ctx, params, body }) {
@@ -271,7 +268,7 @@ export function passkeyOperations(dependencies: {
       summary: 'Remove a passkey, and end the sessions that it opened',
       description: 'The passkey no longer signs in. The browser may still offer it until it is deleted there too.',
       params: PasskeyId,
-      responses: { 204: { description: 'Removed.' }, 401: signedOut, 403: otherSite, 404: none },
+      responses: { 204: { description: 'Removed.' }, ...refused, 404: none },
       async handle({ ctx, params }) {
         const open = await asPerson(ctx)
         const { passkeyId } = params
