@@ -21,7 +21,8 @@ const STRIPPED: ReadonlySet<string> = new Set([
 
 /**
  * Fields that only an operator's upstream may send: those that apply to the whole origin (cached policies, reporting,
- * client hints, sessions, storage), those reserved by the contract, and X-Content-Type-Options, set below.
+ * client hints, sessions, storage), those reserved by the contract, those of x402, whose credentials merchants' upstreams
+ * never get, and X-Content-Type-Options, set below.
  */
 const TRUSTED_NAMES: ReadonlySet<string> = new Set([
   'accept-ch',
@@ -35,6 +36,8 @@ const TRUSTED_NAMES: ReadonlySet<string> = new Set([
   'nel',
   'observe-browsing-topics',
   'origin-agent-cluster',
+  'payment-required',
+  'payment-response',
   'public-key-pins',
   'public-key-pins-report-only',
   'report-to',
@@ -49,7 +52,8 @@ const TRUSTED_NAMES: ReadonlySet<string> = new Set([
   'use-as-dictionary',
   'x-api-deprecation',
   'x-api-version',
-  'x-content-type-options'
+  'x-content-type-options',
+  'x-payment-response'
 ])
 /**
  * The same by prefix: device-bound sessions, ad attribution, and instructions to a proxy in front to serve another

@@ -112,6 +112,7 @@ export function keepPrivate(headers: HeaderList): void {
 }
 
 const MOST_TOO_LARGE = 3
+const X402_HEADERS = ['payment-required', 'payment-response']
 
 /**
  * The client's upload broke off or was too large after the upstream had its beginning and may have acted. Later
@@ -144,6 +145,8 @@ export class PaidResponses {
     // Gateway errors are `no-store` already.
     if (head.source !== 'error') keepPrivate(head.headers)
     if (paid.isByPass === true) head.headers.addToken('Vary', 'Cookie')
+    // The upstream's own: a client that pays it again loses its money, as credentials end here.
+    if (paid.x402Network !== undefined) for (const name of X402_HEADERS) head.headers.delete(name)
     const { lease } = paid
     if (lease === null) {
       this.#receipt(head, paid)

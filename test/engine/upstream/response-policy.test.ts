@@ -65,7 +65,10 @@ const TRUSTED_ONLY = [
   'Attribution-Reporting-Register-Source: {}',
   'Shared-Storage-Write: clear',
   'X-API-Deprecation: use https://merchant.example',
-  'X-API-Version: 9.9.9'
+  'X-API-Version: 9.9.9',
+  'PAYMENT-REQUIRED: e30=',
+  'PAYMENT-RESPONSE: e30=',
+  'X-PAYMENT-RESPONSE: e30='
 ].flatMap(line => line.split(/: (.*)/s, 2))
 
 t.test('untrusted upstreams: headers that act beyond their own response are dropped', async t => {

@@ -34,7 +34,8 @@ async function shop(t: T, changes: Partial<ChallengeSettings> = {}, more: Partia
         answer: (ctx, responder) => {
           f.forwarded.push(requestHeaders(ctx, 'upstream', null, []).join('\n').toLowerCase())
           const deliver = async () => {
-            await responder.head(f.upstream.status, new HeaderList([]))
+            const own = ['PAYMENT-REQUIRED', 'e30=', 'PAYMENT-RESPONSE', 'e30=']
+            await responder.head(f.upstream.status, new HeaderList(own))
             responder.end(null)
           }
           void deliver()
@@ -184,6 +185,14 @@ t.test('x402: a response of 500 gives the payment back', async t => {
   t.equal(failed.status, 500)
   t.notOk(failed.headers.has('payment-response'))
   t.equal((await s.ask({ headers })).status, 200)
+})
+
+t.test("x402: a paid request gets no challenge of the upstream's own, which would cost its client again", async t => {
+  const s = await shop(t)
+  s.upstream.status = 402
+  const { headers, status } = await s.ask({ headers: paid(s, await s.ask()) })
+  t.equal(status, 402)
+  t.same([headers.has('payment-required'), headers.has('payment-response')], [false, false])
 })
 
 t.test('x402: what cannot be read has a reason', async t => {
