@@ -16,6 +16,8 @@ import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { choosePrice, type ChosenAmount } from './price.ts'
 import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
 import { keyInSlot } from '../../lightning/providers/slot-keys.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { ChallengeSettings } from '../../selling/offers/settings.ts'
 import { proxyNotFound } from '../../accounts/merchants/holdings.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -32,13 +34,11 @@ declare module '../../engine/pipeline/plugin.ts' {
   }
 }
 
-interface AdmissionSettings {
-  /** A function, since a reload changes it. */
-  invoiceExpirySeconds(): number
-  /** Bytes of an upstream response (contract, Limits: Proxy). */
-  readonly responseLimit: number
-  /** Origin of proxies; empty without one. */
-  proxyUrl(): string
+interface AdmissionDependencies {
+  readonly directory: ProxyDirectory
+  readonly clock: Clock
+  config(): Pick<GatewayConfig, 'server'>
+  settings(): Pick<ChallengeSettings, 'invoiceExpiry'>
 }
 
 interface RouteTerms {
@@ -51,8 +51,8 @@ interface RouteTerms {
   readonly afterCrash: Offer['afterCrash']
 }
 
-/** 10 MiB (contract, Limits: Proxy). */
-export const RESPONSE_LIMIT = 10_485_760
+/** Bytes of an upstream response: 10 MiB (contract, Limits: Proxy). */
+const RESPONSE_LIMIT = 10_485_760
 
 const CLOSED = 'This proxy cannot sell requests at the moment. Nothing was charged.'
 
@@ -83,15 +83,11 @@ interface PageRequest {
  * inactive proxies, refused paths and methods (decisions 91 to 95).
  */
 export class ProxyAdmission {
-  readonly #directory: ProxyDirectory
-  readonly #clock: Clock
-  readonly #settings: AdmissionSettings
+  readonly #dependencies: AdmissionDependencies
   readonly #prepared = new WeakMap<ListedProxy, Prepared>()
 
-  constructor(directory: ProxyDirectory, clock: Clock, settings: AdmissionSettings) {
-    this.#directory = directory
-    this.#clock = clock
-    this.#settings = settings
+  constructor(dependencies: AdmissionDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -103,7 +99,7 @@ export class ProxyAdmission {
     const elsewhere = this.#elsewhere(ctx)
     // Clients drop credentials on a cross-origin redirect.
     if (elsewhere !== null && !bringsPayment(ctx)) return elsewhere
-    const found = this.#directory.find(proxyId)
+    const found = this.#dependencies.directory.find(proxyId)
     if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
     return this.#admit(ctx, found, terms)
   }
@@ -113,7 +109,7 @@ export class ProxyAdmission {
    * pages cannot navigate with X-Forwarded-Host or a credential.
    */
   #elsewhere(ctx: Context): Reply | null {
-    const url = this.#settings.proxyUrl()
+    const url = this.#dependencies.config().server.proxyUrl
     if (url === '') return null
     const [forwarded = ''] = (ctx.headers.get('x-forwarded-host') ?? '').split(',')
     const { hostname } = new URL(url)
@@ -156,7 +152,7 @@ export class ProxyAdmission {
         prepared.members
       )
     }
-    const closed = gate(merchant, 'l402', this.#clock.now()) !== null || keyInSlot(merchant) === null
+    const closed = gate(merchant, 'l402', this.#dependencies.clock.now()) !== null || keyInSlot(merchant) === null
     // Many upstreams treat both as equal; the higher price applies.
     const price = priceOfEither(row, ctx.method, path, merged)
     if (price === null)
@@ -213,7 +209,7 @@ export class ProxyAdmission {
       query: ctx.query,
       tokenValiditySeconds:
         price.tokenValiditySeconds ?? (price.meter === null ? row.tokenValiditySeconds : BALANCE_VALIDITY / 1000),
-      invoiceExpirySeconds: this.#settings.invoiceExpirySeconds(),
+      invoiceExpirySeconds: Math.floor(this.#dependencies.settings().invoiceExpiry / 1000),
       description: row.description ?? row.name,
       payee: 'merchant',
       bindsDigest: price.meter === null,
@@ -236,7 +232,7 @@ export class ProxyAdmission {
       requestHeaders: prepared.requestHeaders,
       responseHeaders: prepared.responseHeaders,
       timeout: proxy.row.timeoutSeconds * 1000,
-      responseLimit: this.#settings.responseLimit,
+      responseLimit: RESPONSE_LIMIT,
       tenant: `merchant:${proxy.row.merchantId}`,
       untrusted: new ProxyScope(
         proxy.row.proxyId,

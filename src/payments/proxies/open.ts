@@ -1,22 +1,13 @@
 import type { ChallengeSettings } from '../../selling/offers/settings.ts'
-import { metersProxies } from '../../engine/checks/sale.ts'
-import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
-import type { Sealer } from '../../platform/keys/secrets.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Random } from '../../platform/system/ids.ts'
-import type { State } from '../../platform/state/state.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import type { OutboundCall } from '../../engine/upstream/outbound.ts'
-import { ProxyAdmission, RESPONSE_LIMIT } from './admission.ts'
+import { ProxyAdmission } from './admission.ts'
 import { ProxyDirectory } from './directory.ts'
 import { proxyOperations } from './operations.ts'
-import { MAX_TIMEOUT_SECONDS, type ProbeView } from './schema.ts'
-import { openAuthValue, ProxyService, type ProxyServiceDependencies, type Probe } from './service.ts'
+import { openAuthValue, ProxyService, type ProxyServiceDependencies } from './service.ts'
 import { ProxyStore, type ProxyRow } from './store.ts'
-import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import { exampleOf, type PricedRoute } from '../../engine/openapi/paid.ts'
 import type { ApiFile } from '../../engine/checks/api-file.ts'
 import { pathAllowed, priceOf } from './pricing.ts'
@@ -24,21 +15,14 @@ import { isProxyId } from '../../accounts/merchants/holdings.ts'
 import { keyInSlot } from '../../lightning/providers/slot-keys.ts'
 
 export function openProxies(
-  dependencies: Pick<ProxyServiceDependencies, 'production' | 'publicUrl'> & {
-    readonly call: OutboundCall
-    readonly clock: Clock
+  dependencies: Omit<ProxyServiceDependencies, 'directory' | 'store'> & {
     readonly database: Database
     readonly log: Log
-    readonly merchants: Merchants
     readonly metrics: Metrics
-    readonly random: Random
-    readonly sealer: Sealer
-    readonly state: State
-    config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
     settings(): ChallengeSettings
   }
 ) {
-  const { call, clock, config, database, log, merchants, metrics, sealer, settings } = dependencies
+  const { clock, database, log, merchants, metrics, sealer } = dependencies
   const store = new ProxyStore(database)
   const directory = new ProxyDirectory({
     store,
@@ -49,68 +33,15 @@ export function openProxies(
     merchants: ids => merchants.byIds(ids),
     open: row => openAuthValue(sealer, row)
   })
-  const proxies = new ProxyService({
-    ...dependencies,
-    store,
-    proxyUrl: () => config().server.proxyUrl || dependencies.publicUrl(),
-    defaults: () => ({
-      tokenValiditySeconds: Math.floor(config().payment.tokenValidity / 1000),
-      timeoutSeconds: MAX_TIMEOUT_SECONDS
-    }),
-    caps: merchant => merchants.caps(merchant),
-    canMeter: () => metersProxies(config()),
-    probe: probeTarget(call, clock),
-    changed: proxyId => directory.refresh(proxyId)
-  })
+  const proxies = new ProxyService({ ...dependencies, store, directory })
   return {
-    admission: new ProxyAdmission(directory, clock, {
-      invoiceExpirySeconds: () => Math.floor(settings().invoiceExpiry / 1000),
-      responseLimit: RESPONSE_LIMIT,
-      proxyUrl: () => config().server.proxyUrl
-    }),
+    admission: new ProxyAdmission({ ...dependencies, directory }),
     listed: () => listedApis(store, merchants),
     published: (proxyId: string) => publishedApi(store, merchants, proxyId),
     start: () => directory.start(),
     operations: proxyOperations(proxies),
     close: () => directory.stop()
   }
-}
-
-/**
- * Tests a target with one GET of its base address and the upstream header, through the address guard. Any response
- * counts as reachable (decision 90).
- */
-function probeTarget(call: OutboundCall, clock: Clock): Probe {
-  return async (row, authValue): Promise<ProbeView> => {
-    const begun = clock.monotonic()
-    const latency = (): number => Math.round(clock.monotonic() - begun)
-    try {
-      const headers = row.authHeader === null || authValue === null ? [] : [row.authHeader, authValue]
-      const { status } = await call({
-        method: 'GET',
-        url: row.targetBaseUrl,
-        headers,
-        timeout: row.timeoutSeconds * 1000
-      })
-      const success = status < 400
-      return {
-        success,
-        statusCode: status,
-        latencyMs: latency(),
-        message: success ? `The target answered ${status}.` : `The target was reached and answered ${status}.`
-      }
-    } catch (error) {
-      return { success: false, statusCode: null, latencyMs: latency(), message: reason(error) }
-    }
-  }
-}
-
-/** Reason for the merchant; never a resolved address. */
-function reason(error: unknown): string {
-  if (error instanceof AddressRefused) return `The target was refused: ${error.message}`
-  if (error instanceof NameUnresolved) return 'The target could not be reached: its name has no address.'
-  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
-  return `The target could not be reached (${code}).`
 }
 
 /** A text file names no more. */

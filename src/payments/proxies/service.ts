@@ -4,15 +4,21 @@ import { newProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import { keyInSlot } from '../../lightning/providers/slot-keys.ts'
-import { overCap, type PlanCaps } from '../../accounts/merchants/plans.ts'
+import { overCap } from '../../accounts/merchants/plans.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { isUniqueViolation } from '../../platform/database/database.ts'
 import { quietly, type State } from '../../platform/state/state.ts'
 import type { Random } from '../../platform/system/ids.ts'
 import type { Sealer } from '../../platform/keys/secrets.ts'
-import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
+import { AddressRefused, checkTargetUrl, NameUnresolved } from '../../engine/upstream/guard.ts'
+import type { OutboundCall } from '../../engine/upstream/outbound.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { metersProxies } from '../../engine/checks/sale.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { ProxyDirectory } from './directory.ts'
 import {
+  MAX_TIMEOUT_SECONDS,
   NO_PROVIDER_KEY,
   type ProxyEndpoint,
   type ProbeView,
@@ -24,26 +30,20 @@ import { authHeaderOf, checkAuth, documentIn, endpointsOf, patternsOf, priceOfIn
 import { checkMost } from './price.ts'
 import { withPrevious } from './pricing.ts'
 
-export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
-
 export interface ProxyServiceDependencies {
+  readonly call: OutboundCall
+  readonly directory: ProxyDirectory
+  readonly merchants: Merchants
   readonly store: ProxyStore
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random
   /** A function, since a free port is known late. */
   publicUrl(): string
-  proxyUrl(): string
   readonly production: boolean
-  /** A function, since a reload changes them. */
-  defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
-  canMeter(): boolean
-  caps(merchant: Merchant): PlanCaps
-  readonly probe: Probe
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
   /** Keeps failed tests of targets. */
   readonly state: State
-  /** Applies a change to this process before the response; other processes are notified. Must not throw. */
-  changed?(proxyId: string): Promise<void>
 }
 
 /** Retries on a taken id: merchants share names. */
@@ -61,8 +61,8 @@ export class ProxyService {
   /** @throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a refused target */
   async create(merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
     this.#checkPrices(merchant, input)
-    const now = this.#dependencies.clock.now()
-    const defaults = this.#dependencies.defaults()
+    const { clock, config, merchants } = this.#dependencies
+    const now = clock.now()
     const row: Omit<ProxyRow, 'proxyId' | 'authValue'> = {
       merchantId: merchant.id,
       name: input.name,
@@ -71,8 +71,8 @@ export class ProxyService {
       defaultPriceSats: input.defaultPriceSats,
       defaultPrice: priceOfInput(input.defaultPrice ?? null, '/defaultPrice'),
       endpoints: this.#endpoints(input.endpoints ?? []),
-      tokenValiditySeconds: input.tokenValiditySeconds ?? defaults.tokenValiditySeconds,
-      timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
+      tokenValiditySeconds: input.tokenValiditySeconds ?? Math.floor(config().payment.tokenValidity / 1000),
+      timeoutSeconds: input.timeout ?? MAX_TIMEOUT_SECONDS,
       renewal: input.renewal ?? 'default',
       priceGraceSeconds: input.priceGrace ?? 0,
       formerPrices: [],
@@ -87,7 +87,7 @@ export class ProxyService {
       updatedAt: now
     }
     checkMost(row)
-    const caps = this.#dependencies.caps(merchant)
+    const caps = merchants.caps(merchant)
     const inserted = async (attemptsLeft: number): Promise<ProxyRow> => {
       const proxyId = newProxyId(input.name, this.#dependencies.random)
       const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
@@ -133,7 +133,8 @@ export class ProxyService {
       : null
     if (next === null) throw proxyNotFound()
     if (change.targetBaseUrl !== undefined) await quietly(this.#dependencies.state.delete(testOf(proxyId)))
-    await this.#dependencies.changed?.(proxyId)
+    // This process before the response; others are notified.
+    await this.#dependencies.directory.refresh(proxyId)
     return await this.#view(merchant, next)
   }
 
@@ -143,23 +144,52 @@ export class ProxyService {
       !(await this.#dependencies.store.delete(merchant.id, proxyId, this.#dependencies.clock.now()))
     )
       throw proxyNotFound()
-    await this.#dependencies.changed?.(proxyId)
+    // This process before the response; others are notified.
+    await this.#dependencies.directory.refresh(proxyId)
   }
 
   /** Sends one GET to the target; answers also when the target does not (decision 90). */
   async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
     const row = await this.#own(merchant, proxyId)
-    const seen = await this.#dependencies.probe(row, openAuthValue(this.#dependencies.sealer, row))
-    const { state } = this.#dependencies
+    const { sealer, state } = this.#dependencies
+    const seen = await this.#probe(row, openAuthValue(sealer, row))
     const key = testOf(proxyId)
     await quietly(seen.statusCode === null ? state.set(key, seen.message, TEST_KEPT) : state.delete(key))
     return seen
   }
 
+  /**
+   * One GET of the base address with the upstream header, through the address guard. Any response counts as reachable
+   * (decision 90).
+   */
+  async #probe(row: ProxyRow, authValue: string | null): Promise<ProbeView> {
+    const { call, clock } = this.#dependencies
+    const begun = clock.monotonic()
+    const latency = (): number => Math.round(clock.monotonic() - begun)
+    try {
+      const headers = row.authHeader === null || authValue === null ? [] : [row.authHeader, authValue]
+      const { status } = await call({
+        method: 'GET',
+        url: row.targetBaseUrl,
+        headers,
+        timeout: row.timeoutSeconds * 1000
+      })
+      const success = status < 400
+      return {
+        success,
+        statusCode: status,
+        latencyMs: latency(),
+        message: success ? `The target answered ${status}.` : `The target was reached and answered ${status}.`
+      }
+    } catch (error) {
+      return { success: false, statusCode: null, latencyMs: latency(), message: reason(error) }
+    }
+  }
+
   /** @throws ShortError 400 for an unsellable endpoint */
   #endpoints(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
     const metered = inputs.findIndex(({ meter }) => meter !== undefined)
-    if (metered >= 0 && !this.#dependencies.canMeter())
+    if (metered >= 0 && !metersProxies(this.#dependencies.config()))
       throw new ShortError(
         VALIDATION,
         `endpoints[${metered}] has a meter, and no route of this gateway takes from balances: the operator must add meter to the chain of its proxies.`
@@ -225,7 +255,7 @@ export class ProxyService {
     const refusal = overCap(
       'price',
       merchant,
-      this.#dependencies.caps(merchant),
+      this.#dependencies.merchants.caps(merchant),
       { current: 0, requested: highest },
       `${this.#dependencies.publicUrl()}/problems`
     )
@@ -237,11 +267,12 @@ export class ProxyService {
   }
 
   async #view(merchant: Merchant, row: ProxyRow): Promise<ProxyView> {
-    const tested = await quietly(this.#dependencies.state.get(testOf(row.proxyId)))
+    const { config, publicUrl, state } = this.#dependencies
+    const tested = await quietly(state.get(testOf(row.proxyId)))
     const problem = keyInSlot(merchant) === null ? NO_PROVIDER_KEY : (tested ?? null)
     return {
       proxyId: row.proxyId,
-      proxyUrl: `${this.#dependencies.proxyUrl()}/l402/proxy/${row.proxyId}/`,
+      proxyUrl: `${config().server.proxyUrl || publicUrl()}/l402/proxy/${row.proxyId}/`,
       name: row.name,
       description: row.description,
       targetBaseUrl: row.targetBaseUrl,
@@ -265,6 +296,14 @@ export class ProxyService {
       updatedAt: iso(row.updatedAt)
     }
   }
+}
+
+/** Reason for the merchant; never a resolved address. */
+function reason(error: unknown): string {
+  if (error instanceof AddressRefused) return `The target was refused: ${error.message}`
+  if (error instanceof NameUnresolved) return 'The target could not be reached: its name has no address.'
+  const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer'
+  return `The target could not be reached (${code}).`
 }
 
 function originOf({ targetBaseUrl }: Pick<ProxyRow, 'targetBaseUrl'>): string {
