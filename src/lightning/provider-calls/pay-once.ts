@@ -56,9 +56,7 @@ interface LightningPayment {
 export async function payOnce({ find, send }: LightningPayment): Promise<Payout> {
   const before = await find()
   if (before !== null && before.payout.status !== 'failed') return before.payout
-  const sending = await send().catch((error: unknown) => {
-    throw isUnsent(error) ? error : new PayoutUncertain(error)
-  })
+  const sending = await send().catch(unproven)
   if (sending.outcome === 'sent') return outcomeOf(sending.payment)
   const after = await find().catch((error: unknown) => {
     throw new PayoutUncertain(error)
@@ -76,13 +74,16 @@ function outcomeOf({ payout, reason }: SentPayment): Payout {
   throw new ProviderRefused('request', reason ?? 'The node could not pay the Lightning invoice.')
 }
 
-/** Whether certainly nothing happened: refusal, no connection, or 429. */
-export function isUnsent(error: unknown): boolean {
-  return (
+/**
+ * Throws the error of a sending.
+ * @throws it where certainly nothing happened: refusal, no connection, or 429; else PayoutUncertain
+ */
+export function unproven(error: unknown): never {
+  const isUnsent =
     error instanceof ProviderRefused ||
     error instanceof NothingSent ||
     (error instanceof ProviderUnavailable && error.fault === 'rate')
-  )
+  throw isUnsent ? error : new PayoutUncertain(error)
 }
 
 /** Default fee limit: these satoshis, or this fraction of the amount if larger. */

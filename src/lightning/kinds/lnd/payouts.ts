@@ -17,7 +17,7 @@ import {
 import { ask, isUnknown, ok } from './calls.ts'
 import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
 import {
-  isUnsent,
+  unproven,
   secondsToPay,
   type PayableInvoice,
   type Sending,
@@ -144,11 +144,7 @@ function payoutOf({ transactionHash, feeSats, at }: WalletTransaction): Payout {
 
 /** Errors that prove nothing was sent pass unchanged. */
 async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderResponse> {
-  try {
-    return await ask(call, { ...wanted, accepts: NOES })
-  } catch (error) {
-    throw isUnsent(error) ? error : new PayoutUncertain(error)
-  }
+  return await ask(call, { ...wanted, accepts: NOES }).catch(unproven)
 }
 
 /** After lnd itself refused, an unknown payment means nothing was sent. */

@@ -14,7 +14,7 @@ import {
 } from '../../provider-calls/errors.ts'
 import { lightningCharge } from '../../provider-calls/lightning-charge.ts'
 import { isSigned } from '../../provider-calls/notifications.ts'
-import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
+import { payable, unproven } from '../../provider-calls/pay-once.ts'
 import {
   ProviderHttp,
   type CallProvider,
@@ -121,9 +121,7 @@ function open({ url, timeout, clock, budget = noBudget('opennode', clock), recei
       create: async (request, call) => {
         const body = withdrawalBody(request)
         const response = await ask(call, 'Withdrawals', { method: 'POST', path: '/v2/withdrawals', body }).catch(
-          (error: unknown) => {
-            throw isUnsent(error) ? error : new PayoutUncertain(error)
-          }
+          unproven
         )
         const withdrawal = readResponse(OpenNodeWithdrawal, unwrap(response.body))
         if (withdrawal === null) throw new PayoutUncertain(unusableResponse('a withdrawal without an id'))

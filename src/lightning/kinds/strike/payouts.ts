@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
 import {
@@ -8,14 +9,14 @@ import {
   unusableResponse,
   requireResponse
 } from '../../provider-calls/errors.ts'
-import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
+import { payable, unproven } from '../../provider-calls/pay-once.ts'
 import type { CallProvider, ProviderCall } from '../../provider-calls/provider-call.ts'
 import type { Payout, PayoutRequest } from '../../provider-calls/provider.ts'
 import { btcAmount, ChainTiers, PaymentQuote, readError, StrikeId, StrikePayment, type ChainTier } from './responses.ts'
 
 /** Slowest cheap on-chain delivery that is chosen, in minutes. */
 const PATIENCE = 24 * 60
-/** Payouts cached in this process, oldest evicted first. */
+/** Payouts cached in this process. */
 const MEMORY = 10_000
 const MAX_DESCRIPTION = 250
 
@@ -40,7 +41,7 @@ interface Began {
  * - an execution response that does not prove failure is uncertain and looked up.
  */
 export class StrikePayouts {
-  readonly #began = new Map<string, Began>()
+  readonly #began = new LRUCache<string, Began>({ max: MEMORY })
   /** Whether payments were found under their quote's id; null before the first. */
   #isFoundByQuote: boolean | null = null
 
@@ -60,7 +61,7 @@ export class StrikePayouts {
       if (quote.totalMsat === null || quote.totalMsat > most)
         throw new ProviderRefused('request', 'The payment provider asks for a higher routing fee; nothing was sent.')
     }
-    this.#remember(request.reference, { quoteId: quote.id, isUnsent: false })
+    this.#began.set(request.reference, { quoteId: quote.id, isUnsent: false })
     const payout = await this.#execute(call, quote.id)
     this.#isFoundByQuote = payout.payoutId === quote.id
     return payout
@@ -87,7 +88,7 @@ export class StrikePayouts {
       throw error instanceof ProviderRefused && error.reason === 'request' ? unknown(error) : error
     })
     const began = { quoteId: quote.id, isUnsent: quote.isNew }
-    this.#remember(request.reference, began)
+    this.#began.set(request.reference, began)
     return began
   }
 
@@ -128,9 +129,7 @@ export class StrikePayouts {
       scope: 'partner.payment-quote.execute',
       accepts: [409, 422],
       sharedLimit: 'executions'
-    }).catch((error: unknown) => {
-      throw isUnsent(error) ? error : new PayoutUncertain(error)
-    })
+    }).catch(unproven)
     if (response.status < 300) {
       const payout = readResponse(StrikePayment, response.body)
       if (payout === null) throw new PayoutUncertain(unusableResponse('an execution without a payment'))
@@ -142,12 +141,6 @@ export class StrikePayouts {
     if (response.status === 409 || code === null || /PROCESS/.test(code))
       throw new PayoutUncertain(new Error(`the execution was answered with ${response.status}`))
     throw refused(response.said, response.status)
-  }
-
-  #remember(reference: string, began: Began): void {
-    const oldest = this.#began.size < MEMORY ? undefined : this.#began.keys().next().value
-    if (oldest !== undefined) this.#began.delete(oldest)
-    this.#began.set(reference, began)
   }
 }
 
