@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { globSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import t from 'tap'
@@ -6,12 +6,13 @@ import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { jsonSchema } from '../../../src/engine/config/json-schema.ts'
 import { referencePage } from '../../../src/engine/config/reference.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
-import { encodeInvoice } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import type { KindOptions, ProviderKind } from '../../../src/lightning/kinds/kind.ts'
+import { lightningCharge } from '../../../src/lightning/provider-calls/lightning-charge.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Secret } from '../../../src/platform/keys/secrets.ts'
 import { loadText, startGateway } from '../../support/gateway.ts'
+import { newInvoice } from '../../support/invoices.ts'
 
 /** The least that a kind is: it receives, and every invoice of it was paid as soon as it was made. */
 class ToyProvider implements Provider {
@@ -33,33 +34,11 @@ class ToyProvider implements Provider {
     key: Secret<string> | null,
     { amountSats, description, expirySeconds }: ChargeRequest
   ): Promise<Charge> {
-    await this.#options.budget?.spend(undefined, key?.reveal() ?? null, 'keyed')
-    const timestamp = Math.floor(this.#options.clock.now() / 1000)
-    const preimage = createHash('sha256')
-      .update(`toy ${key?.reveal() ?? ''}`)
-      .digest()
-    const paymentHash = createHash('sha256').update(preimage).digest('hex')
-    const invoice = encodeInvoice(
-      {
-        network: 'regtest',
-        amountMsat: BigInt(amountSats) * 1000n,
-        paymentHash,
-        paymentSecret: randomBytes(32).toString('hex'),
-        timestamp,
-        expirySeconds,
-        description
-      },
-      Buffer.alloc(32, 9)
-    )
-    return {
-      chargeId: `toy_${paymentHash}`,
-      invoice,
-      paymentHash,
-      expiresAt: (timestamp + expirySeconds) * 1000,
-      network: 'regtest',
-      onchainAddress: null,
-      checkoutUrl: null
-    }
+    const { budget, clock } = this.#options
+    await budget?.spend(undefined, key?.reveal() ?? null, 'keyed')
+    const paymentHash = hash('sha256', hash('sha256', `toy ${key?.reveal() ?? ''}`, 'buffer'))
+    const { invoice } = newInvoice({ at: clock.now(), amountSats, paymentHash, description, expirySeconds })
+    return { ...lightningCharge(invoice, paymentHash, amountSats), chargeId: `toy_${paymentHash}` }
   }
 
   async lookUp() {

@@ -60,27 +60,17 @@ t.test('a host that the certificate does not hold is checked by a name that it d
   )
 })
 
-t.test('an address that reads in two ways is the one that is called', async t => {
-  t.equal(readLndConnect(`lndconnect://0x7f.1:8080?macaroon=${secret}`).origin, 'https://127.0.0.1:8080')
-  t.equal(readLndConnect(`lndconnect://2130706433:8080?macaroon=${secret}`).origin, 'https://127.0.0.1:8080')
-})
-
+// What holds of every key with an address is in address-key.test.ts.
 t.test('errors are reported, without the macaroon', async t => {
   const cases: ReadonlyArray<readonly [string, RegExp]> = [
     ['', /must have the form lndconnect:/],
     [`https://node.example.com:8080?macaroon=${secret}`, /must have the form/],
     [`lndconnect://node.example.com:8080/path?macaroon=${secret}`, /must have the form/],
-    [`lndconnect://node.example.com:8080?macaroon=${secret}#x`, /must have the form/],
     [`lndconnect://node.example.com?macaroon=${secret}`, /host and port/],
     [`lndconnect://:8080?macaroon=${secret}`, /host and port/],
     [`lndconnect://node.example.com:99999?macaroon=${secret}`, /host and port/],
-    [`lndconnect://node.example.com:0?macaroon=${secret}`, /from 1 to 65535/],
-    [`lndconnect://user@node.example.com:8080?macaroon=${secret}`, /user name/],
-    [`lndconnect://node example.com:8080?macaroon=${secret}`, /host and port/],
     [`lndconnect://node.example.com:8080?cert=${cert}`, /no macaroon/],
     [`lndconnect://node.example.com:8080?macaroon=`, /macaroon in the lnd key is not base64url/],
-    [`lndconnect://node.example.com:8080?macaroon=${secret}&macaroon=${secret}`, /macaroon twice/],
-    [`lndconnect://node.example.com:8080?macaroon=${secret}&insecure=true`, /no others/],
     [`lndconnect://node.example.com:8080?macaroon=${secret}%20`, /not base64url/],
     [`lndconnect://node.example.com:8080?macaroon=${macaroon.toString('hex')}`, /not hex/],
     [`lndconnect://node.example.com:8080?cert=${secret}&macaroon=${secret}`, /not one X.509/],
@@ -88,8 +78,7 @@ t.test('errors are reported, without the macaroon', async t => {
     [
       `lndconnect://node.example.com:8080?cert=${Buffer.from(certificate + certificate).toString('base64url')}&macaroon=${secret}`,
       /not one X.509/
-    ],
-    [`lndconnect://node.example.com:8080?macaroon=${'A'.repeat(20_000)}`, /longer than/]
+    ]
   ]
   for (const [text, wanted] of cases) {
     const message = refusal(text)
