@@ -39,7 +39,7 @@ export interface NodeRequest {
 }
 
 /**
- * What a fake answers, an object as JSON and a string as text; or that it answers nothing for hours, or by itself.
+ * Response of a fake: an object as JSON, a string as text, silence for hours, or one that its handler writes.
  */
 export type NodeReply =
   | { readonly status: number; readonly body: object | string; readonly headers?: Readonly<Record<string, string>> }

@@ -281,7 +281,7 @@ export class FakeStrike {
         id: route.on.exec(name)?.[1] ?? '',
         idempotencyKey
       })
-      // What is under way is accepted.
+      // Payments in flight are accepted.
       const isPending = route.limit === 'executions' && Reflect.get(answer, 'state') === 'PENDING'
       return { status: isPending ? 202 : (route.status ?? 200), headers: {}, body: answer }
     } catch (error) {
