@@ -17,7 +17,7 @@ import { openSales } from '../../selling/sales/open.ts'
 import { openSessions } from '../../selling/sessions/open.ts'
 import type { Closers } from './closers.ts'
 import type { Open, Running, GatewayEnvironment } from './domains.ts'
-import { openState } from '../../platform/state/url.ts'
+import { openState } from '../../platform/state/redis.ts'
 
 /** What every gateway opens: the pay-per-request core. */
 export type Core = Awaited<ReturnType<typeof openCore>>

@@ -12,12 +12,12 @@ import {
   type RefusalEvent,
   refuseRequest,
   parseFault,
-  rawReply
+  rawReply,
+  ToHttps
 } from './connection.ts'
 import { enforce, sweepInterval } from './deadlines.ts'
-import { Entrance } from './entrance.ts'
+import { Entrance, type ListenerOptions } from './entrance.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
-import type { ListenerOptions } from './options.ts'
 import { Http2Connection, PREFACE, type Http2Host } from '../http2/connection.ts'
 import { UnreadUploads } from '../http2/stream-source.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
@@ -26,7 +26,6 @@ import { nodeServer, type NodeServer, upgradeResponse } from './node-server.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
 import { clientCertificateOf } from './tls.ts'
-import { ToHttps } from './to-https.ts'
 
 /** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
 const LANE_HEAD = 8 * 1024

@@ -3,6 +3,7 @@ import './fast-strings.ts'
 import { Cluster, Redis } from 'ioredis'
 import { inTime, type Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
+import { MemoryState } from './memory.ts'
 import { HeldPermits } from './permits.ts'
 import { scripts } from './scripts.ts'
 import {
@@ -353,4 +354,17 @@ function readRecord(text: string | undefined): ReplayRecord {
   // Written by writeRecord above, under keys that nothing else writes.
   const [status, headers, body] = JSON.parse(text ?? '') as [number, [string, string][], string]
   return { status, headers, body: Buffer.from(body, 'base64') }
+}
+
+/**
+ * `memory:`, or `redis://…` (`rediss://` with TLS), comma-separated for a cluster. An unavailable Redis is logged and
+ * retried; until then operations reject with StateUnavailable.
+ * @throws RangeError for another scheme.
+ */
+export async function openState(url: string, options: RedisStateOptions): Promise<State> {
+  if (url === 'memory:') return new MemoryState(options.clock)
+  if (/^rediss?:\/\//.test(url)) return openRedisState(url, options)
+  throw new RangeError(
+    `state.url must be memory: or begin with redis:// or rediss://, not ${/^[a-z][a-z0-9+.-]*:/i.exec(url)?.[0] ?? 'no scheme at all'}`
+  )
 }

@@ -1,7 +1,7 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test as T } from 'tap'
 import { StateUnavailable } from '../../../src/platform/state/state.ts'
-import { openState } from '../../../src/platform/state/url.ts'
+import { openState } from '../../../src/platform/state/redis.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
