@@ -1,6 +1,6 @@
 import type { TSchema, StaticDecode } from 'typebox'
 import type { Dispatcher } from 'undici'
-import { jsonOrUndefined } from '../../platform/system/json.ts'
+import { isObject, jsonOrUndefined } from '../../platform/system/json.ts'
 import { readResponse } from '../../engine/formats/response-schema.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import { CodedError } from '../../platform/system/errors.ts'
@@ -65,12 +65,8 @@ export function read<T extends TSchema>(schema: T, { text }: WholeResponse): Sta
 /** What an answer says in words. */
 function wordsOf(text: string): string {
   const body = jsonOrUndefined(text)
-  if (typeof body !== 'object' || body === null) return printable(text)
-  return printable(
-    ['message', 'error', 'detail']
-      .flatMap(name => Object.entries(body).find(([key]) => key === name)?.[1] ?? [])
-      .join(' ')
-  )
+  if (!isObject(body)) return printable(text)
+  return printable(['message', 'error', 'detail'].flatMap(name => body[name] ?? []).join(' '))
 }
 
 /** A directory's text, without control characters of a terminal. */

@@ -1,6 +1,6 @@
 import { t } from '../../engine/formats/language.ts'
 import { createHash } from 'node:crypto'
-import { jsonOrUndefined } from '../../platform/system/json.ts'
+import { isObject, jsonOrUndefined } from '../../platform/system/json.ts'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { WholeReply } from '../../engine/message/reply.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
@@ -162,6 +162,5 @@ function memberOf(name: string): string {
 function membersOf(text: string): Readonly<Record<string, unknown>> {
   // Without JSON the status is the message.
   const body = jsonOrUndefined(text)
-  // Members are validated before use.
-  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
+  return isObject(body) ? body : {}
 }
