@@ -174,6 +174,7 @@ export class Meter {
     let output = Math.max(limit ?? estimate.else, (await largestOf(ctx, others)) ?? 0)
     // Without a limit, lists of inputs are for embeddings, which have no output.
     output *= lists.prompts * (limit === null ? 1 : lists.inputs)
+    if (lists.hasPrediction) output += Math.ceil((ctx.body.collected?.byteLength ?? 0) / BYTES_PER_UNIT)
     output *= (await largestOf(ctx, COPIES[String(usage)] ?? [])) ?? 1
     if (!this.#hasInput) return { input: 0, output }
     if (estimate.input !== undefined) return { input: estimate.input, output }
@@ -194,7 +195,8 @@ export class Meter {
       prompts: Math.max(1, (prompt?.inputs ?? 0) + (prompt?.objects ?? 0)) + (embeds?.inputs ?? 0),
       inputs: Math.max(1, input?.inputs ?? 0),
       hasInput: input !== null,
-      hasIds: prompt?.hasIds === true || input?.hasIds === true
+      hasIds: prompt?.hasIds === true || input?.hasIds === true,
+      hasPrediction: (await readItems('prediction', ctx)) !== null
     }
   }
 
@@ -238,9 +240,11 @@ interface Lists {
   readonly hasInput: boolean
   /** Token ids instead of text. */
   readonly hasIds: boolean
+  /** OpenAI's predicted output: what the model rejects of it counts as output, beyond the limit. */
+  readonly hasPrediction: boolean
 }
 
-const NO_LISTS: Lists = { prompts: 1, inputs: 1, hasInput: false, hasIds: false }
+const NO_LISTS: Lists = { prompts: 1, inputs: 1, hasInput: false, hasIds: false, hasPrediction: false }
 
 /** Largest of the body's limits; null without any. */
 async function largestOf(ctx: Context, names: readonly string[]): Promise<number | null> {

@@ -73,6 +73,8 @@ for (const estimate of ['{ json: max_tokens, else: 100 }', '{ else: 100 }'])
       [{ ...chat, max_tokens: 7, thinking: { type: 'enabled', budget_tokens: 2000 } }, 2000],
       [{ ...chat, max_tokens: 7, reasoning: { max_tokens: 2000 }, thinking: true }, 2000],
       [{ ...chat, max_tokens: 7, reasoning: { effort: 'high' }, thinking_budget: 2000 }, 2000],
+      [{ messages: [], max_tokens: 7, prediction: { type: 'content', content: 'x'.repeat(221) } }, 106],
+      [{ ...chat, max_tokens: 7, prediction: null }, 7],
       [{ ...chat, max_output_tokens: 1 }, 100],
       [{ ...chat, n_predict: 1 }, 100],
       [{ ...chat, max_tokens: -1 }, 100],
