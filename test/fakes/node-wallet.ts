@@ -65,7 +65,7 @@ export class NodeWallet {
     readonly label?: string
     readonly webhook?: string
     /** Goes into the invoice instead of the description. */
-    readonly descriptionHash?: string
+    readonly descriptionHash?: string | undefined
   }): WalletInvoice {
     const { lie } = this
     this.lie = null

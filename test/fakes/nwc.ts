@@ -154,7 +154,9 @@ export async function startFakeNwc(
     }
   }
 
-  function make({ amount, description = '', description_hash: hashed, expiry }: NwcRequest['parameters']): object {
+  function make({ amount, description = '', description_hash: given, expiry }: NwcRequest['parameters']): object {
+    // LNbits says null for none, which wallets take.
+    const hashed = given ?? undefined
     if (typeof amount !== 'number' || amount < 1000 || amount % 1000 !== 0)
       throw new Refusal('INTERNAL', 'only whole satoshis')
     if (amount > wallet.largest * 1000) throw new Refusal('INTERNAL', 'amount exceeds what can be received')
@@ -168,7 +170,7 @@ export async function startFakeNwc(
       wallet.addInvoice({
         amountSats: amount / 1000,
         description,
-        ...(hashed === undefined ? {} : { descriptionHash: hashed }),
+        descriptionHash: hashed,
         expirySeconds: typeof expiry === 'number' ? expiry : 86_400
       })
     )
