@@ -1,8 +1,6 @@
 import type { Path } from '../config/diagnose.ts'
 
 const SHARE = 'one client address gets a quarter of `connections`; delete the line'
-const HOST =
-  "the upstream gets its own name as Host and the client's as X-Forwarded-Host; to send another, set `headers`"
 const UNDERSCORES = 'request headers whose names have an underscore are never passed on; delete the line'
 
 /**
@@ -53,8 +51,6 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'chains.*.mcp.messageLimit': 'messages of up to 4 MiB are read for their receipt; delete the line',
   'upstreams.*.connectionsPerClient': SHARE,
   'routes.upstream.connectionsPerClient': SHARE,
-  'upstreams.*.preserveHost': HOST,
-  'routes.upstream.preserveHost': HOST,
   'upstreams.*.underscoreHeaders': UNDERSCORES,
   'routes.upstream.underscoreHeaders': UNDERSCORES,
   'policies.*.sliding': 'limits of the file have fixed windows; delete the line',

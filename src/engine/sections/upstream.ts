@@ -63,6 +63,7 @@ const upstreamUrl = {
     description:
       'Most connections to this upstream from one worker. One client address (IPv6 by /64) gets a quarter of them; its further requests wait.'
   }),
+  preserveHost: Type.Boolean({ default: false, description: "Send the client's Host instead of the upstream's own." }),
   stripPrefix: Type.Optional(
     Type.String({
       pattern: '^/[^:*?#\\s]+$',

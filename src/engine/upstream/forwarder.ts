@@ -165,6 +165,8 @@ export class Forwarder {
     return {
       target,
       upstream,
+      // A fallback is another service.
+      preserveHost: config.preserveHost && own.says.length === 0,
       basePath: withoutSlash(url.pathname),
       stripPrefix: withoutSlash(config.stripPrefix ?? ''),
       model: own.model
@@ -200,7 +202,8 @@ export class Forwarder {
     body: Uint8Array | null,
     attempts: Attempts | null
   ): void | Promise<void> {
-    return this.#send(ctx, responder, entry.target, entry.upstream, routePath(ctx, entry), body, attempts)
+    const host = entry.preserveHost && ctx.host !== '' ? ctx.host : entry.upstream.authority
+    return this.#send(ctx, responder, entry.target, entry.upstream, routePath(ctx, entry), host, body, attempts)
   }
 
   /** Forwards to a target that was looked up for this request, such as a merchant's. */
@@ -216,7 +219,7 @@ export class Forwarder {
       },
       this.#deadlines.tick
     )
-    return this.#send(ctx, responder, target, upstream, target.path)
+    return this.#send(ctx, responder, target, upstream, target.path, upstream.authority)
   }
 
   async close(): Promise<void> {
@@ -230,11 +233,12 @@ export class Forwarder {
     target: UpstreamTarget,
     upstream: Upstream,
     wanted: string,
+    host: string,
     body: Uint8Array | null = null,
     attempts: Attempts | null = null
   ): void | Promise<void> {
     if (responder.gone) return
-    const headers = new HeaderList(requestHeaders(ctx, upstream.authority, target.untrusted, target.requestHeaders))
+    const headers = new HeaderList(requestHeaders(ctx, host, target.untrusted, target.requestHeaders))
     if (circular(headers.get('via')))
       throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
     if (body !== null) describe(body, headers)

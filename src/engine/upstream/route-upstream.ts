@@ -15,6 +15,7 @@ import type { Upstream } from './pool.ts'
 export interface UpstreamEntry {
   readonly target: UpstreamTarget
   readonly upstream: Upstream
+  readonly preserveHost: boolean
   /** Path of the configured address, without a trailing slash. */
   readonly basePath: string
   /** Prefix removed from the request's path; empty for none. */

@@ -200,6 +200,7 @@ export function upstreamConfig(
     url,
     timeout: 30_000,
     connections: 256,
+    preserveHost: false,
     headers: {},
     ...more
   }
