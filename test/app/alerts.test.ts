@@ -61,7 +61,7 @@ await t.test('alerts: each metric that they name exists, with its labels, and ea
   t.ok(rules.length > 12)
   const gateway = await startGateway(t, { yaml: defaultYaml() })
   await gateway.send('GET', '/health')
-  const { text } = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+  const { text } = await gateway.adminSend('GET', '/metrics')
   const known = new Map(
     [...text.matchAll(/^# HELP (\w+) (.+)$/gm)].map(([, name = '', help = '']) => [name, help] as const)
   )
@@ -85,7 +85,7 @@ await t.test('alerts: each metric that they name exists, with its labels, and ea
   ] as const)
     t.match(text, line, what)
   await t.rejects(gateway.reload(`${defaultYaml()}\nnonsense: 1\n`))
-  const after = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+  const after = await gateway.adminSend('GET', '/metrics')
   t.match(after.text, /^boltgate_config_last_reload_successful 0$/m)
 })
 

@@ -104,7 +104,7 @@ t.test('the meter of a route counts what a subscriber used, and charges nothing'
   t.equal(whole.headers['x-charged-msat'], undefined)
   t.equal((await ask('/v1/stream')).text, events, 'as it came')
   t.equal((await ask('/v1/bad')).status, 400)
-  const { text } = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+  const { text } = await gateway.adminSend('GET', '/metrics')
   t.match(text, 'boltgate_api_key_units_total{key="alice",part="input"} 33')
   t.match(text, 'boltgate_api_key_units_total{key="alice",part="output"} 22')
   t.match(logged, [
@@ -112,9 +112,7 @@ t.test('the meter of a route counts what a subscriber used, and charges nothing'
     { units: { input: 3, output: 2 } },
     { status: 400, units: undefined }
   ])
-  const { total } = (
-    await gateway.send('GET', '/api/admin/sales?sum=true', { headers: { 'x-api-key': gateway.adminKey } })
-  ).json() as { total: { count: number } }
+  const { total } = (await gateway.adminSend('GET', '/api/admin/sales?sum=true')).json() as { total: { count: number } }
   t.equal(total.count, 0)
 })
 

@@ -44,7 +44,7 @@ for (const [method, executions] of [
         )
       }
       t.equal(upstream.hits.length, executions)
-      const metrics = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+      const metrics = await gateway.adminSend('GET', '/metrics')
       t.match(
         metrics.text,
         new RegExp(`boltgate_clients_gone_total\\{credential="returned"\\} ${method === 'POST' ? 2 : 8}\\n`)

@@ -109,7 +109,7 @@ t.test('the second makes invoices while the first is down, and the first again o
     { slot: 'primary', provider: 'cln', use: 'used', reason: null, since: null }
   ])
   t.match(
-    (await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })).text,
+    (await gateway.adminSend('GET', '/metrics')).text,
     /boltgate_provider_passed_over\{slot="primary",provider="phoenixd"\} 1/
   )
   // What the second made is paid and served, and so is what the first had made.

@@ -7,7 +7,7 @@ const CART = { items: [{ variantId: 10101, quantity: 1 }], email: 'ada@example.c
 t.test('every sale is in the figures once, by what was sold and how it was learnt', async t => {
   const gateway = await startGateway(t, { yaml: defaultYaml() })
   const figures = async (name: string) => {
-    const { text } = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+    const { text } = await gateway.adminSend('GET', '/metrics')
     return Object.fromEntries(
       text
         .split('\n')

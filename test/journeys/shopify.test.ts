@@ -275,10 +275,7 @@ t.test("a merchant's store on Shopify", async t => {
       mug.stock = 1
       t.equal((await counter.claim(bought)).status, 502)
       await hasNone(t, counter, bought)
-      const retry = () =>
-        gateway.send('POST', `/api/admin/storefront/orders/${bought.orderId}/retry`, {
-          headers: { 'x-api-key': gateway.adminKey }
-        })
+      const retry = () => gateway.adminSend('POST', `/api/admin/storefront/orders/${bought.orderId}/retry`)
       t.equal((await retry()).status, 502)
       await hasNone(t, counter, bought)
       mug.stock = 2

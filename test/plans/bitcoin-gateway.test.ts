@@ -26,8 +26,6 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     // What the operation's own schema promises.
     return answer.json() as Created
   }
-  const admin = (method: string, path: string, body?: object) =>
-    gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey }, ...(body === undefined ? {} : { body }) })
 
   await t.test(
     'POST /api/bitcoin/create-subscription, paid, without an account: pending, approved, active',
@@ -53,7 +51,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
       await gateway.pay(made.lightningInvoice)
       t.same((await gateway.send('GET', `${made.payUrl}/status`)).json(), { status: 'paid' })
       t.match((await gateway.send('GET', `${made.payUrl}/events`)).text, /event: status\ndata: \{"status":"paid"\}/)
-      const pending = (await admin('GET', '/api/admin/pending-subscriptions')).json() as Array<{
+      const pending = (await gateway.adminSend('GET', '/api/admin/pending-subscriptions')).json() as Array<{
         id: number
         email: string
         billingSubscriptionId: string
@@ -67,7 +65,11 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
           customerName: 'New Producer'
         }
       ])
-      const approved = await admin('POST', `/api/admin/pending-subscriptions/${mine[0]?.id ?? 0}/approve`, {})
+      const approved = await gateway.adminSend(
+        'POST',
+        `/api/admin/pending-subscriptions/${mine[0]?.id ?? 0}/approve`,
+        {}
+      )
       const { merchantId, apiKey } = approved.json() as { merchantId: number; apiKey: string }
       t.match((await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).json(), {
         planTier: 'individual',
@@ -81,11 +83,11 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
 
   await t.test("POST /api/bitcoin/create-subscription with a merchant's key: that account", async t => {
     const { merchantId, apiKey } = (
-      await admin('POST', '/api/admin/merchants', { name: 'Free', email: 'free@example.com' })
+      await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Free', email: 'free@example.com' })
     ).json() as { merchantId: number; apiKey: string }
     const made = await bought({ plan: 'individual', email: 'bookkeeper@example.com' }, apiKey)
     await gateway.pay(made.lightningInvoice)
-    t.match((await admin('GET', `/api/admin/merchants/${merchantId}`)).json(), {
+    t.match((await gateway.adminSend('GET', `/api/admin/merchants/${merchantId}`)).json(), {
       planTier: 'individual',
       subscriptionStatus: /^active$/,
       billingSubscriptionId: made.subscriptionId,
@@ -153,7 +155,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
 
   await t.test('the job creates renewals, and its mail leads to a page', async t => {
     const { merchantId, apiKey } = (
-      await admin('POST', '/api/admin/merchants', { name: 'Renewing', email: 'renewing@example.com' })
+      await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Renewing', email: 'renewing@example.com' })
     ).json() as { merchantId: number; apiKey: string }
     const made = await bought({ plan: 'individual', email: 'renewing@example.com' }, apiKey)
     await gateway.pay(made.lightningInvoice)

@@ -21,7 +21,7 @@ const checkout = (gateway: TestGateway, body: object, key?: string) =>
   })
 
 const asAdmin = async (gateway: TestGateway, method: string, path: string, status = 200) => {
-  const answer = await gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey } })
+  const answer = await gateway.adminSend(method, path)
   return answer.status === 204
     ? null
     : answer.status === status
@@ -417,5 +417,5 @@ t.test('without a billing provider: 500 {error: "Server configuration error"}, b
   )
   t.same(json(await gateway.send('POST', '/api/webhooks/billing', { body: {} }), 500), missing)
   t.equal((await gateway.send('GET', '/billing/sandbox/x')).status, 404)
-  t.equal((await gateway.send('GET', '/api/proxy', { headers: { 'x-api-key': gateway.merchant.apiKey } })).status, 200)
+  t.equal((await gateway.merchantSend('GET', '/api/proxy')).status, 200)
 })

@@ -11,8 +11,6 @@ import { countingUpstream, openShop, shopYaml } from './shop.ts'
 
 const use = (gateway: TestGateway, path: string, authorization: string) =>
   gateway.send('GET', path, { headers: { authorization } })
-const admin = (gateway: TestGateway, path: string) =>
-  gateway.send('DELETE', path, { headers: { 'x-api-key': gateway.adminKey } })
 const hashOf = async (gateway: TestGateway, authorization: string) =>
   ((await gateway.send('GET', '/api/l402/status', { headers: { authorization } })).json() as { paymentHash: string })
     .paymentHash
@@ -155,7 +153,9 @@ t.test("all of a merchant's: every proxy and every resource of its own, and noth
   }
   const [used, unused, bound] = [await produce(), await produce(), await produce('key')]
   t.match(used.classic, { valid: true })
-  t.match((await admin(gateway, `/api/admin/merchants/${gateway.merchant.id}/tokens`)).json(), { issuedUntil: String })
+  t.match((await gateway.adminSend('DELETE', `/api/admin/merchants/${gateway.merchant.id}/tokens`)).json(), {
+    issuedUntil: String
+  })
   const statuses = []
   for (const [index, path] of [`${a.path}/x`, `${b.path}/x`, `${stranger.path}/x`, '/paid/x'].entries())
     statuses.push((await use(gateway, path, tokens[index] ?? '')).status)
@@ -213,7 +213,7 @@ t.test('merchants revoke their own alone; unknown ones are 404; a repetition is 
     '/api/admin/merchants/999999/tokens',
     '/api/admin/merchants/x/tokens'
   ])
-    t.equal((await admin(gateway, path)).status, 404, path)
+    t.equal((await gateway.adminSend('DELETE', path)).status, 404, path)
   for (let time = 0; time < 2; time++)
     t.equal((await as(gateway.merchant.apiKey, `/api/merchant/tokens/${paymentHash}`)).status, 204)
   t.equal((await use(gateway, `${mine.path}/a`, token)).status, 401)
@@ -235,7 +235,10 @@ t.test('a revocation counts on every node within 5 seconds, also where its annou
   ]
   const [first, second] = [await buy(here.gateway, '/paid/a'), await buy(here.gateway, '/paid/a')]
   for (const token of [first, second]) t.equal((await use(there.gateway, '/paid/a', token)).status, 200, 'known there')
-  t.equal((await admin(here.gateway, `/api/admin/tokens/${await hashOf(here.gateway, first)}`)).status, 204)
+  t.equal(
+    (await here.gateway.adminSend('DELETE', `/api/admin/tokens/${await hashOf(here.gateway, first)}`)).status,
+    204
+  )
   await eventually('announced', async () => ((await use(there.gateway, '/paid/a', first)).status === 401 ? true : null))
   await database.sql`insert into revocations (kind, id, revoked_at) values ('payment', ${await hashOf(here.gateway, second)}, now())`
   t.equal((await use(there.gateway, '/paid/a', second)).status, 200)

@@ -24,9 +24,10 @@ interface Account {
 
 async function account(gateway: TestGateway): Promise<Account> {
   const email = `${unique()}@example.com`
-  const made = await gateway.send('POST', '/api/admin/merchants', {
-    headers: { 'x-api-key': gateway.adminKey },
-    body: { name: 'Shop', email, primaryApiKey: 'sandbox-account-key' }
+  const made = await gateway.adminSend('POST', '/api/admin/merchants', {
+    name: 'Shop',
+    email,
+    primaryApiKey: 'sandbox-account-key'
   })
   const { merchantId, apiKey } = made.json() as { merchantId: number; apiKey: string }
   return {
@@ -477,10 +478,7 @@ t.test('the merchant side of the shop', async t => {
 
   await t.test('payment stays recorded; retry via admin (decision 146)', async t => {
     const merchant = await opened(gateway)
-    const retry = (orderId: string) =>
-      gateway.send('POST', `/api/admin/storefront/orders/${orderId}/retry`, {
-        headers: { 'x-api-key': gateway.adminKey }
-      })
+    const retry = (orderId: string) => gateway.adminSend('POST', `/api/admin/storefront/orders/${orderId}/retry`)
     const placed = async (domain: string) => {
       await gateway.database.sql`update storefronts set storefront_domain = ${domain} where slug = ${merchant.slug}`
     }

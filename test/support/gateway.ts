@@ -132,6 +132,8 @@ export interface TestGateway {
   ): Promise<Answer>
   /** The same with the first merchant's key. */
   merchantSend(method: string, path: string, body?: object): Promise<Answer>
+  /** The same with the operator's key. */
+  adminSend(method: string, path: string, body?: object): Promise<Answer>
   /** Pays an invoice at the sandbox and answers the preimage. */
   pay(invoice: string): Promise<string>
   reload(yaml: string): Promise<void>
@@ -248,16 +250,21 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
   let look = lookAt(app.operations, app.config)
   const send = sender(address, agent, options.documented === false ? undefined : answered => look(answered))
   const apiKey = keys?.merchant?.apiKey.reveal() ?? ''
+  const adminKey = keys?.adminKey.reveal() ?? config.secrets.adminKey
+  const sendWith =
+    (key: string): TestGateway['merchantSend'] =>
+    (method, path, body) =>
+      send(method, path, { headers: { 'x-api-key': key }, ...(body === undefined ? {} : { body }) })
   return {
     url: address,
     database,
     data,
-    adminKey: keys?.adminKey.reveal() ?? config.secrets.adminKey,
+    adminKey,
     merchant: { id: keys?.merchant?.id ?? 0, apiKey },
     operations: app.operations,
     send,
-    merchantSend: (method, path, body) =>
-      send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) }),
+    merchantSend: sendWith(apiKey),
+    adminSend: sendWith(adminKey),
     pay: async invoice => {
       const answer = await send('POST', '/sandbox/pay', { body: { invoice } })
       if (answer.status !== 200) throw new Error(`the sandbox did not pay: ${answer.status} ${answer.text}`)

@@ -40,12 +40,10 @@ t.test('audit log: sign-ins and sign-outs are listed for the account and the ope
   const admin = cookieOf(await post('/sign-in/key', '192.0.2.3', `key=${encodeURIComponent(gateway.adminKey)}`))
   await signOut(admin, '192.0.2.4')
   const email = 'owner@example.com'
-  const made = (
-    await gateway.send('POST', '/api/admin/merchants', {
-      headers: { 'x-api-key': gateway.adminKey },
-      body: { name: 'Mailed', email }
-    })
-  ).json() as { merchantId: number; apiKey: string }
+  const made = (await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Mailed', email })).json() as {
+    merchantId: number
+    apiKey: string
+  }
   const before = linksTo(gateway.data, email).length
   await gateway.send('POST', '/api/auth/magic-link', { body: { email } })
   const { pathname } = new URL((await mailedLinks(gateway.data, email, before + 1)).at(-1) ?? '')

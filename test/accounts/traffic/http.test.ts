@@ -9,7 +9,7 @@ const MINUTE = 60_000
 await eachDatabase(t, 'only the operator reads the traffic', async (t, database) => {
   const gateway = await startGateway(t, { database })
   const get = async (path: string) => {
-    const answer = await gateway.send('GET', path, { headers: { 'x-api-key': gateway.adminKey } })
+    const answer = await gateway.adminSend('GET', path)
     return { status: answer.status, body: answer.json() }
   }
   const now = Math.floor(Date.now() / MINUTE) * MINUTE
@@ -45,9 +45,7 @@ await eachDatabase(t, 'only the operator reads the traffic', async (t, database)
     'of=route&step=5m'
   ])
     t.equal((await get(`/api/admin/metrics?${query}`)).status, 400, query)
-  const stranger = await gateway.send('GET', '/api/admin/metrics', {
-    headers: { 'x-api-key': gateway.merchant.apiKey }
-  })
+  const stranger = await gateway.merchantSend('GET', '/api/admin/metrics')
   t.equal(stranger.status, 401)
 })
 

@@ -40,7 +40,7 @@ await eachDatabase(
       }
     for (const path of ['/api/admin/sales', '/api/admin/audit'])
       for (const query of ENDS.flatMap(end => [`from=${end}`, `to=${end}`])) {
-        const answer = await gateway.send('GET', `${path}?${query}`, { headers: { 'x-api-key': gateway.adminKey } })
+        const answer = await gateway.adminSend('GET', `${path}?${query}`)
         t.equal(answer.status, 200, `${path}?${query}`)
       }
     const found = async (query: string) =>
@@ -97,10 +97,7 @@ t.test('months of the years 1 to 99 are of those years, not of the 20th century'
 await eachDatabase(t, 'the end of a period that no database could keep is refused', async (t, database) => {
   const gateway = await startGateway(t, { database })
   const change = (currentPeriodEnd: string) =>
-    gateway.send('PUT', `/api/admin/merchants/${gateway.merchant.id}`, {
-      headers: { 'x-api-key': gateway.adminKey },
-      body: { currentPeriodEnd }
-    })
+    gateway.adminSend('PUT', `/api/admin/merchants/${gateway.merchant.id}`, { currentPeriodEnd })
   for (const end of ['0000-01-01', '0001-01-01T00:00:00+02:00', '9999-12-31T23:59:59-14:00']) {
     const answer = await change(end)
     t.equal(answer.status, 400, end)

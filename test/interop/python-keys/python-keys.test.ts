@@ -86,9 +86,7 @@ t.test('paid keys in Python: valid, capped, expired, used up, topped up and revo
       await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })
       const again = await ask(library, key)
       t.ok(again.text, `topped up: ${again.error ?? ''}`)
-      const revoked = await gateway.send('DELETE', `/api/admin/tokens/${paymentHash}`, {
-        headers: { 'x-api-key': gateway.adminKey }
-      })
+      const revoked = await gateway.adminSend('DELETE', `/api/admin/tokens/${paymentHash}`)
       t.equal(revoked.status, 204)
       t.match((await ask(library, key)).error, /revoked/i, 'revoked')
     })

@@ -13,9 +13,10 @@ async function opened(t: T, database: Database) {
   const clock = new ManualClock()
   const gateway = await startGateway(t, { database, clock })
   const { apiKey } = (
-    await gateway.send('POST', '/api/admin/merchants', {
-      headers: { 'x-api-key': gateway.adminKey },
-      body: { name: 'other', email: 'other@example.com', primaryApiKey: 'sandbox-other' }
+    await gateway.adminSend('POST', '/api/admin/merchants', {
+      name: 'other',
+      email: 'other@example.com',
+      primaryApiKey: 'sandbox-other'
     })
   ).json() as { apiKey: string }
   const list = async (query = '', key = gateway.merchant.apiKey, path = '/api/payments') => {

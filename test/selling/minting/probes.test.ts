@@ -42,7 +42,7 @@ async function opened(t: T, payment = '') {
 }
 
 const metric = async (gateway: TestGateway, name: string) => {
-  const { text } = await gateway.send('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
+  const { text } = await gateway.adminSend('GET', '/metrics')
   return text.split('\n').find(line => line.startsWith(name))
 }
 
@@ -163,8 +163,7 @@ t.test('probes and own tests are counted beside demand, and own tests beside sal
   t.match(await metric(gateway, 'boltgate_payment_required_total{route="words"}'), / 2$/)
   t.match(await metric(gateway, 'boltgate_probes_total{route="words"}'), / 1$/)
   const admin = new AdminKey(new Secret(gateway.adminKey))
-  const earned = async () =>
-    (await gateway.send('GET', '/api/admin/earnings', { headers: { 'x-api-key': gateway.adminKey } })).json()
+  const earned = async () => (await gateway.adminSend('GET', '/api/admin/earnings')).json()
   const buy = async (test: string) => {
     const unpaid = await gateway.send('GET', '/words', { headers: { 'boltgate-test': test } })
     const authorization = await paidFor(gateway, unpaid)
@@ -174,7 +173,7 @@ t.test('probes and own tests are counted beside demand, and own tests beside sal
   t.match(await earned(), { sales: 0, sats: 0 })
   t.match(await metric(gateway, 'boltgate_probes_total{route="words"}'), / 2$/)
   t.equal(await metric(gateway, 'boltgate_payments_total'), undefined)
-  const listed = await gateway.send('GET', '/api/admin/sales', { headers: { 'x-api-key': gateway.adminKey } })
+  const listed = await gateway.adminSend('GET', '/api/admin/sales')
   t.match(listed.json(), { sales: [{ source: 'test', sats: 9, resource: '/words' }] })
   for (const forged of [
     'yes',

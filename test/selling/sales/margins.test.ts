@@ -122,7 +122,7 @@ t.test('margins: the console shows revenue, cost and margin of models that a pri
   const key = encodePaidKey(Buffer.from(preimage, 'hex'), narrowed)
   t.equal((await send({ 'x-api-key': key })).status, 200, 'a budget is counted beside the balance')
   t.equal((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).status, 200)
-  const get = (path: string) => gateway.send('GET', path, { headers: { 'x-api-key': gateway.adminKey } })
+  const get = (path: string) => gateway.adminSend('GET', path)
   // A dollar is 1,666.67 satoshis here; 1762.5 millionths of one, with the markup.
   const { points, ...sum } = await eventually('both requests are written', async () => {
     const margins = (await get('/api/admin/margins')).json() as {

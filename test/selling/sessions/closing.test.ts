@@ -43,9 +43,7 @@ t.test('closing again returns the refund as it is now', async t => {
 t.test('the client of a session that was closed for it learns of its refund; other challenges are refused', async t => {
   const shop = await openShop(t)
   const { id, close } = await opened(shop)
-  const admin = await shop.gateway.send('POST', `/api/admin/sessions/${id}/close`, {
-    headers: { 'x-api-key': shop.gateway.adminKey }
-  })
+  const admin = await shop.gateway.adminSend('POST', `/api/admin/sessions/${id}/close`)
   t.equal(admin.status, 200)
   t.match(admin.json(), { depositedMsat: 100_000, spentMsat: 2_000, balanceMsat: 0 })
   t.same((await shop.get(close())).json(), { status: 'closed', refundSats: 98, refundStatus: 'succeeded' })

@@ -323,9 +323,7 @@ t.test('a deposit that was paid and never shown is listed among sales', async t 
   const shop = await openShop(t, undefined, { clock })
   const { id, open } = await shop.deposit()
   const found = async () => {
-    const sales = await shop.gateway.send('GET', '/api/admin/sales?source=session&state=settled', {
-      headers: { 'x-api-key': shop.gateway.adminKey }
-    })
+    const sales = await shop.gateway.adminSend('GET', '/api/admin/sales?source=session&state=settled')
     return (sales.json() as { sales: unknown[] }).sales
   }
   t.match(await found(), [{ paymentHash: id, source: 'session', state: 'settled', sats: 100 }])

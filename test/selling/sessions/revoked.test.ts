@@ -3,9 +3,7 @@ import t, { type Test as T } from 'tap'
 import { openShop, type Shop } from './fixture.ts'
 
 async function revoke(t: T, { gateway }: Shop, id: string) {
-  const { status } = await gateway.send('DELETE', `/api/admin/tokens/${id}`, {
-    headers: { 'x-api-key': gateway.adminKey }
-  })
+  const { status } = await gateway.adminSend('DELETE', `/api/admin/tokens/${id}`)
   t.equal(status, 204)
 }
 

@@ -6,14 +6,12 @@ import { account, sell } from '../../selling/sales/fixture.ts'
 
 async function opened(t: T, database: Database) {
   const gateway = await startGateway(t, { database })
-  const send = (method: string, path: string, body?: object) =>
-    gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey }, ...(body === undefined ? {} : { body }) })
   const get = async (path: string) => {
-    const answer = await send('GET', path)
+    const answer = await gateway.adminSend('GET', path)
     if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.text}`)
     return answer.json()
   }
-  return { gateway, send, get }
+  return { gateway, send: gateway.adminSend, get }
 }
 
 await eachDatabase(t, 'the overview counts what there is and what needs review', async (t, database) => {

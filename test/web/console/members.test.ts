@@ -59,10 +59,7 @@ t.test('of two sessions one signs the other out, and is itself not offered', asy
 
 t.test('the operator finds merchants by text and state', async t => {
   const gateway = await startGateway(t)
-  await gateway.send('POST', '/api/admin/merchants', {
-    headers: { 'x-api-key': gateway.adminKey },
-    body: { name: 'Needle & Thread', email: 'needle@example.com' }
-  })
+  await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Needle & Thread', email: 'needle@example.com' })
   const cookie = await sessionOf(gateway, gateway.adminKey)
   const rows = async (query: string) =>
     [...(await asPerson(gateway, cookie, `/operator/merchants${query}`)).text.matchAll(/operator\/merchants\/\d+"/g)]

@@ -7,18 +7,13 @@ const HOSTILE = `"><script>alert(1)</script></form><form method="post"> \u202e $
 await t.test('an operator sees a merchant, changes what an operator may, and views the console read-only', async t => {
   const gateway = await startGateway(t)
   const { id } = gateway.merchant
-  const admin = async (method: string, path: string, body?: object) =>
-    await gateway.send(method, path, {
-      headers: { 'x-api-key': gateway.adminKey },
-      ...(body === undefined ? {} : { body })
-    })
   const cookie = await sessionOf(gateway, gateway.adminKey)
   const page = async (path: string, form?: Readonly<Record<string, string>>) =>
     await asPerson(gateway, cookie, path, form)
   const home = `/operator/merchants/${id}`
   t.equal(
     (
-      await admin('PUT', `/api/admin/merchants/${id}`, {
+      await gateway.adminSend('PUT', `/api/admin/merchants/${id}`, {
         name: HOSTILE,
         webhookSecret: 'SECRET-of-the-webhook-0123456789'
       })
@@ -37,7 +32,9 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
   })
   t.equal(made.status, 201, made.text)
   const { proxyId } = made.json() as { proxyId: string }
-  const other = (await admin('POST', '/api/admin/merchants', { name: 'Other', email: 'other@example.com' })).json() as {
+  const other = (
+    await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Other', email: 'other@example.com' })
+  ).json() as {
     merchantId: number
     apiKey: string
   }
@@ -63,7 +60,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
     t.match(was, /refundsEnabled: true, multiCurrencyEnabled: true/)
     const features = { do: 'features', was, feature: 'refundsEnabled' }
     t.equal((await page(home, features)).status, 303)
-    t.match((await admin('GET', `/api/admin/merchants/${id}`)).json(), {
+    t.match((await gateway.adminSend('GET', `/api/admin/merchants/${id}`)).json(), {
       features: { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: false }
     })
     t.equal((await page(home, features)).status, 422, 'the second of two tabs gets a conflict')
@@ -78,9 +75,12 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       ).status,
       303
     )
-    t.match((await admin('GET', `/api/admin/merchants/${other.merchantId}`)).json(), { name: 'Another' })
+    t.match((await gateway.adminSend('GET', `/api/admin/merchants/${other.merchantId}`)).json(), { name: 'Another' })
   })
-  await admin('PUT', `/api/admin/merchants/${id}`, { planTier: 'individual', features: { refundsEnabled: true } })
+  await gateway.adminSend('PUT', `/api/admin/merchants/${id}`, {
+    planTier: 'individual',
+    features: { refundsEnabled: true }
+  })
 
   await t.test('each page of the merchant is shown without what changes something', async t => {
     const paths = gateway.operations
@@ -136,7 +136,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       t.equal((await page(`/operator/merchants/${other.merchantId}/as/${path}`)).status, 404, path)
     const merchant = await sessionOf(gateway, other.apiKey)
     t.equal((await asPerson(gateway, merchant, `${home}/as`)).status, 303)
-    t.equal((await gateway.send('GET', `${home}/as`, { headers: { 'x-api-key': gateway.adminKey } })).status, 303)
+    t.equal((await gateway.adminSend('GET', `${home}/as`)).status, 303)
     for (const unknown of ['999999', '0', '1e3', 'x', '%00', `${id}%20or%201=1`])
       t.equal((await page(`/operator/merchants/${unknown}/as`)).status, 404, unknown)
   })

@@ -13,9 +13,10 @@ t.test('pages in a German browser', { skip: noBrowser }, async t => {
   const german = { locale: 'de-DE', viewport: { width: 320, height: 800 } }
 
   await t.test('pay page: German until paid, and English by a link', async t => {
-    const created = await gateway.send('POST', '/api/payments', {
-      headers: { 'x-api-key': gateway.merchant.apiKey },
-      body: { orderId: 'a-1', amount: '0.00012345', currency: 'BTC' }
+    const created = await gateway.merchantSend('POST', '/api/payments', {
+      orderId: 'a-1',
+      amount: '0.00012345',
+      currency: 'BTC'
     })
     const { payUrl, lightningInvoice } = created.json() as { payUrl: string; lightningInvoice: string }
     const { page, faults } = await openPage(t, browser, german)
@@ -36,9 +37,10 @@ t.test('pages in a German browser', { skip: noBrowser }, async t => {
   })
 
   await t.test('console: German labels, and names as they were typed', async t => {
-    await gateway.send('POST', '/api/proxy', {
-      headers: { 'x-api-key': gateway.merchant.apiKey },
-      body: { name: 'Payments', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 }
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Payments',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 1
     })
     const { page, faults } = await openPage(t, browser, german)
     await page.goto(`${gateway.url}/sign-in`)

@@ -20,10 +20,7 @@ interface Account {
 }
 
 async function account(gateway: TestGateway, name: string, email = `${name}@example.com`) {
-  const made = await gateway.send('POST', '/api/admin/merchants', {
-    headers: { 'x-api-key': gateway.adminKey },
-    body: { name, email }
-  })
+  const made = await gateway.adminSend('POST', '/api/admin/merchants', { name, email })
   if (made.status !== 201) throw new Error(`${made.status} ${made.text}`)
   return { ...(made.json() as Account), email }
 }

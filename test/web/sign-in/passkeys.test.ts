@@ -62,9 +62,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
   const gateway = await localGateway(t)
   const { local } = gateway
   const browser = await openBrowser(t)
-  const { email } = (
-    await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': gateway.merchant.apiKey } })
-  ).json() as { email: string }
+  const { email } = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { email: string }
   const { page, faults } = await openPage(t, browser)
   const { cdp, id: authenticatorId } = await withAuthenticator(page)
   const signOut = async () => {

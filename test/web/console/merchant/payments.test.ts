@@ -110,9 +110,11 @@ t.test('after the plan has ended payments remain visible, and every page says ho
   const paid = await paymentOf(gateway, 'paid')
   await brought(gateway, paid, 'paid')
   for (const ended of [{ subscriptionStatus: 'past_due' }, { currentPeriodEnd: '2026-01-01T00:00:00Z' }]) {
-    await gateway.send('PUT', `/api/admin/merchants/${gateway.merchant.id}`, {
-      headers: { 'x-api-key': gateway.adminKey },
-      body: { planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null, ...ended }
+    await gateway.adminSend('PUT', `/api/admin/merchants/${gateway.merchant.id}`, {
+      planTier: 'individual',
+      subscriptionStatus: 'active',
+      currentPeriodEnd: null,
+      ...ended
     })
     const words = JSON.stringify(ended)
     t.match(await read('/console'), /Pay now<\/a> to keep selling/, words)
