@@ -187,9 +187,10 @@ t.test(
     const { text } = await bare('GET', '/metrics', { headers: { 'x-api-key': gateway.adminKey } })
     t.match(text, 'boltgate_api_key_requests_total{key="cert:acme"} 4')
     t.match(text, 'boltgate_api_key_requests_total{key="none"} 3')
-    const late = client({ commonName: 'late', until: Date.now() + 30_000 })
+    const until = Date.now() + 30_000
+    const late = client({ commonName: 'late', until })
     t.equal((await late('GET', '/sold/a')).status, 200)
-    clock.advance(31_000)
+    clock.advance(until - clock.now() + 1000)
     await refused(late, 'cert has expired')
     t.equal(upstream.requests.length, 5)
     await t.rejects(startGateway(t, { yaml: yaml('names: acme', '') }), /certificates without server\.clientCa/)
