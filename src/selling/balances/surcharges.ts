@@ -30,6 +30,8 @@ const FREE_TYPES =
   /^(?:function|custom|namespace|mcp|mcp_toolset|local_shell|apply_patch|computer|computer_use_preview|tool_search|tool_search_tool_(?:regex|bm25)|(?:bash|text_editor|computer|memory|web_fetch|tool_search_tool_(?:regex|bm25))_[0-9]{8})$/
 /** Those of Gemini are members, in two spellings. */
 const FREE_MEMBERS = /^(?:function_?declarations|code_?execution|url_?context|computer_?use)$/i
+/** Those with a fee, which LiteLLM takes in the forms of OpenAI and Anthropic too, whatever `type` says. */
+const GROUNDING = /^(?:google_?(?:search(?:_?retrieval)?|maps)|enterprise_?web_?search)$/i
 /** Anthropic's, which its usage counts. */
 const WEB_SEARCH = /^web_search_[0-9]{8}$/
 /** Members that have OpenAI's, OpenRouter's, xAI's and Alibaba's models search. */
@@ -69,11 +71,11 @@ function toolsIn(text: JsonText, isGemini: boolean): ProviderTools {
   if (tools.length > MOST_TOOLS) throw unreadable(`"tools" must have at most ${MOST_TOOLS} items`)
   let searches = 0
   for (const tool of tools) {
-    if (isGemini) {
-      const charged = text.namesAt(tool).find(name => !FREE_MEMBERS.test(name))
-      if (charged !== undefined) return { searches, charged: show(charged) }
-      continue
-    }
+    const names = text.namesAt(tool)
+    if (typeof names === 'string') throw unreadable(`an item of "tools" ${names}`)
+    const charged = names.find(name => (isGemini ? !FREE_MEMBERS.test(name) : GROUNDING.test(name)))
+    if (charged !== undefined) return { searches, charged: show(charged) }
+    if (isGemini) continue
     const [type, uses] = ['type', 'max_uses'].map(name => {
       const read = text.member([name], tool)
       if (read.kind === 'fault') throw unreadable(read.message)

@@ -72,9 +72,10 @@ export class JsonText {
     return list.isList ? Array.from({ length: list.size }, (_, index) => list.span(index)) : [at]
   }
 
-  /** Names of an object's members; none for other values. */
-  namesAt(at: Span): readonly string[] {
-    const object = this.#outline(at)
+  /** Names of an object's members; none for other values. A text is the fault. */
+  namesAt(at: Span): readonly string[] | string {
+    const object = orMessage(() => this.#outline(at))
+    if (typeof object === 'string') return object
     return object.isObject ? Array.from({ length: object.size }, (_, index) => object.nameOf(index)) : []
   }
 

@@ -131,6 +131,9 @@ t.test('tools that the provider charges for are refused, those without a fee pas
     { tools: ['web_search'] },
     { tools: Array.from({ length: 1025 }, () => ({ type: 'function' })) },
     { web_search_options: {} },
+    { tools: [{ googleSearch: {} }] },
+    { tools: [{ type: 'function', google_maps: {} }] },
+    { tools: [{ enterpriseWebSearch: {} }] },
     { plugins: [{ id: 'web' }] },
     { search_parameters: { mode: 'on' } },
     { enable_search: true }
@@ -173,6 +176,8 @@ t.test('Gemini: tools are members in two spellings, and grounding is refused', a
     t.equal((await send({ tools: [{ functionDeclarations: [] }, { [name]: {} }] })).status, 400, name)
   for (const name of ['function_declarations', 'functionDeclarations', 'codeExecution', 'url_context'])
     t.equal((await send({ tools: [{ [name]: {} }] })).status, 200, name)
+  const many = Object.fromEntries(Array.from({ length: 32_769 }, (_, index) => [`a${index}`, 1]))
+  t.equal((await send({ tools: [many] })).status, 400, 'more members than are read')
 })
 
 t.test('web searches of Claude are reserved by `max_uses` and charged by its count, with the markup', async t => {
