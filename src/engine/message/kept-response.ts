@@ -26,10 +26,10 @@ export class KeptResponse {
     this.#claim = claim
   }
 
-  /** Call for a response that may be given again. */
-  head({ status, headers, source }: Head): void {
+  /** Call for a response that may be given again; where `isPaid` by its delivery, only then. */
+  head({ status, headers, source }: Head, isPaid = false): void {
     this.#head = { status, headers: keptHeaders(headers.pairs) }
-    this.#isWhole = source === 'reply'
+    this.#isWhole = source === 'reply' && !isPaid
   }
 
   chunk(bytes: Uint8Array): void {

@@ -51,7 +51,7 @@ export class SessionSale {
       head.headers.set('Payment-Receipt', encodeSessionReceipt(id, Math.floor(clock.now() / 1000)))
     const { held } = metered
     if (held === null && head.status <= 499 && head.source !== 'error' && head.source !== 'stream')
-      this.kept?.head(head)
+      this.kept?.head(head, true)
     if (held === null || ctx.response === null) return
     // Events are added.
     head.headers.delete('content-length')
