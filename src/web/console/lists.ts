@@ -88,7 +88,7 @@ export function pageOf({ query }: Pick<PageRequest, 'query'>): number {
   return Math.max(1, Math.trunc(Number(query.get('page'))) || 1)
 }
 
-/** Links to the numbered pages before and after. */
+/** Links to the numbered pages before and after. Keeps empty members: without one, a page may have another default. */
 export function numberedPager(
   asked: Pick<PageRequest, 'link' | 'query'>,
   path: string,
@@ -97,7 +97,13 @@ export function numberedPager(
   [before, next]: readonly [string, string] = [t('Newer'), t('Older')]
 ): VNode | null {
   const page = pageOf(asked)
-  const to = (at: number): string => asked.link(`${path}${queryOf({ ...filter, page: at === 1 ? null : at })}`)
+  const to = (at: number): string => {
+    const parameters = Object.entries({ ...filter, page: at === 1 ? null : String(at) })
+    const query = new URLSearchParams(
+      parameters.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : []))
+    )
+    return asked.link(query.size === 0 ? path : `${path}?${query}`)
+  }
   if (page === 1 && !isMore) return null
   return html`
     <nav class="pager" aria-label="Pages">

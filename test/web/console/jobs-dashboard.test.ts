@@ -2,6 +2,7 @@
 import t from 'tap'
 import { createLog } from '../../../src/platform/telemetry/log.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 
 const NO_JOB = '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'
@@ -73,6 +74,17 @@ await t.test('the dashboard of jobs', async t => {
     for (const path of ['/jobs/webhooks/1/retry', NO_JOB]) t.equal((await withKey(path, 'POST')).status, 404, path)
   })
 
+  await t.test('further pages of all jobs list all of them too', async t => {
+    await gateway.database.sql`
+      insert into jobs (queue, data, state, next_at, ended_at)
+      select 'webhooks', '{"of":"sixty"}', 'done', now() + interval '1 day', now() from generate_series(1, 60)`
+    const linked = (text: string, rel: 'next' | 'prev') =>
+      `/${new RegExp(`rel="${rel}" href="([^"]*)"`).exec(text)?.[1]?.replaceAll('&amp;', '&') ?? 'no link'}`
+    const second = await withKey(linked((await withKey('/jobs?queue=&state=')).text, 'next'))
+    t.match(second.text, 'sixty')
+    t.match((await withKey(linked(second.text, 'prev'))).text, 'sixty', 'and back')
+  })
+
   await t.test("a cookie acts for the dashboard's own page alone", async t => {
     const { value: cookie } = await signedIn()
     const post = async (headers: Readonly<Record<string, string>>) =>
@@ -115,5 +127,18 @@ await t.test('the dashboard of jobs', async t => {
       if (process.env['PICTURES'] !== undefined)
         await page.screenshot({ path: `${process.env['PICTURES']}/jobs-${options.colorScheme}.png`, fullPage: true })
     }
+  })
+
+  await t.test('the button of a failed job runs it again', async t => {
+    const { value: cookie } = await signedIn()
+    const [, action = '', id = ''] =
+      /action="(jobs\/webhooks\/([^"/]+)\/retry)"/.exec((await ask('/jobs', { cookie })).text) ?? []
+    const answer = await ask(`/${action}`, { cookie, 'sec-fetch-site': 'same-origin' }, 'POST')
+    t.match(answer, { status: 303, headers: { location: '../../../jobs?queue=webhooks' } })
+    const told = ['<b>first</b>: the receiver said 500', 'it said no']
+    await eventually('it ran', async () => {
+      const [job] = await gateway.database.sql`select state, reason from jobs where id = ${id}`
+      return job?.['state'] === 'failed' && told.includes(String(job['reason'])) ? null : true
+    })
   })
 })

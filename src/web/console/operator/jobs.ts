@@ -60,7 +60,7 @@ export function jobLists(
       jobs,
       filter['state'] === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
     )}
-    ${numberedPager(asked, 'jobs', filter, hasMore)}
+    ${numberedPager(asked, 'jobs', { ...filter, state: filter['state'] ?? '' }, hasMore)}
     <section aria-labelledby="queues"><h2 id="queues">Queues</h2>
       ${table(
         'Queues',
