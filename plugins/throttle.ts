@@ -63,7 +63,7 @@ export default definePlugin({
       .counter('boltgate_throttled_total', 'Requests refused by a rate limit, by policy.', ['policy'])
       .labels(config.policy)
     let local: MemoryState | null = null
-    let away = false
+    let isDown = false
 
     const decide = (verdict: LimitVerdict): void => {
       if (verdict.allowed) return
@@ -74,12 +74,12 @@ export default definePlugin({
     const withoutState = (key: string, error: unknown): void => {
       if (!(error instanceof StateUnavailable)) throw error
       // Logs once per outage.
-      if (!away)
+      if (!isDown)
         log.warn(
           { err: error, route: route.name, policy: config.policy },
           `rate limits cannot reach the shared state; until then: ${config.onError}`
         )
-      away = true
+      isDown = true
       if (config.onError === 'allow') return
       if (config.onError === 'deny')
         throw new Unavailable(
@@ -94,7 +94,7 @@ export default definePlugin({
     }
 
     const counted = (verdict: LimitVerdict): void => {
-      away = false
+      isDown = false
       decide(verdict)
     }
 

@@ -22,7 +22,7 @@ const NOTIFICATION_LIMIT = 1_048_576
 
 const Received = Type.Object({ received: Type.Literal(true) })
 const refused = 'The billing provider refused.'
-const away =
+const unavailable =
   'The billing provider or the database is down, or the provider would charge a price other than the listed one. Retry-After says when to retry.'
 const missing = 'No billing provider is configured.'
 
@@ -62,7 +62,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
         401: "A key was sent and is not a merchant's.",
         500: missing,
         502: refused,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, body }) => ({
         status: 200,
@@ -88,7 +88,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
         400: 'The address is not valid, or the account has no subscription by card.',
         500: missing,
         502: refused,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, body }) => ({
         status: 200,

@@ -189,7 +189,7 @@ const ACCOUNTS = 10_000
  */
 export class Recheck {
   readonly #options: RecheckOptions
-  readonly #asked = new LRUCache<number, number>({ max: ACCOUNTS })
+  readonly #checkedAt = new LRUCache<number, number>({ max: ACCOUNTS })
   readonly #inFlight = new Map<number, Promise<Merchant | null>>()
 
   constructor(options: RecheckOptions) {
@@ -202,13 +202,13 @@ export class Recheck {
     const now = this.#options.clock.now()
     const begun = this.#inFlight.get(id)
     if (begun !== undefined) return begun
-    if (now - (this.#asked.get(id) ?? -Infinity) < PAUSE) return Promise.resolve(null)
-    this.#asked.set(id, now)
-    const asking = inTime(this.#options.clock, PATIENCE, this.#ask(merchant), null).finally(() => {
+    if (now - (this.#checkedAt.get(id) ?? -Infinity) < PAUSE) return Promise.resolve(null)
+    this.#checkedAt.set(id, now)
+    const pending = inTime(this.#options.clock, PATIENCE, this.#ask(merchant), null).finally(() => {
       this.#inFlight.delete(id)
     })
-    this.#inFlight.set(id, asking)
-    return asking
+    this.#inFlight.set(id, pending)
+    return pending
   }
 
   async #ask(merchant: Merchant): Promise<Merchant | null> {

@@ -30,7 +30,7 @@ interface Entry {
   updatedAt: number
   /** Raised by `invalidate`, so that a response in flight does not count as fresh. */
   generation: number
-  asking: { readonly generation: number; readonly answer: Promise<Read> } | null
+  pending: { readonly generation: number; readonly answer: Promise<Read> } | null
 }
 
 /** Milliseconds for which a catalog is cached. */
@@ -83,17 +83,17 @@ export class Catalogs {
 
   async #newest(integration: Integration, entry: Entry): Promise<Read> {
     if (this.#options.clock.now() < entry.freshUntil) return served(entry.last)
-    if (entry.asking?.generation !== entry.generation) {
+    if (entry.pending?.generation !== entry.generation) {
       const { generation } = entry
-      entry.asking = { generation, answer: this.#ask(integration, entry, generation) }
+      entry.pending = { generation, answer: this.#ask(integration, entry, generation) }
     }
-    return await entry.asking.answer
+    return await entry.pending.answer
   }
 
   #entryOf(integration: Integration): Entry {
     const known = this.#entries.get(integration.id)
     if (known === undefined) {
-      const entry: Entry = { last: null, freshUntil: 0, updatedAt: integration.updatedAt, generation: 0, asking: null }
+      const entry: Entry = { last: null, freshUntil: 0, updatedAt: integration.updatedAt, generation: 0, pending: null }
       this.#entries.set(integration.id, entry)
       return entry
     }
@@ -124,7 +124,7 @@ export class Catalogs {
       if (entry.generation === generation) entry.freshUntil = clock.now() + error.retryAfter * 1000
       return served(entry.last, error)
     } finally {
-      if (entry.asking?.generation === generation) entry.asking = null
+      if (entry.pending?.generation === generation) entry.pending = null
     }
   }
 }

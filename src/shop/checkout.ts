@@ -148,8 +148,8 @@ export class Checkout {
     if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
     const sum = await this.#price(integration, input.items, location, ctx.correlationId)
     // Requests share an invoice only with the same cart, location and address, so that no one pays for another's order.
-    const wish = JSON.stringify([input, location])
-    const first = await this.#order(ctx, integration, input, location, sum, wish)
+    const fingerprint = JSON.stringify([input, location])
+    const first = await this.#order(ctx, integration, input, location, sum, fingerprint)
     if (first !== null) return first
     // The order to reuse was paid meanwhile, which its challenge does not show yet: create another.
     const other = await this.#order(
@@ -158,7 +158,7 @@ export class Checkout {
       input,
       location,
       sum,
-      `${wish} ${Buffer.from(this.#options.random(16)).toString('hex')}`
+      `${fingerprint} ${Buffer.from(this.#options.random(16)).toString('hex')}`
     )
     if (other === null) throw new TypeError("a challenge for a checkout of its own was another's")
     return other
@@ -176,10 +176,10 @@ export class Checkout {
       throw error instanceof Unavailable ? temporary(error, error.message, correlationId, error) : error
     })
     const listed = priced(lines, catalog)
-    const asked = joined(lines)
+    const requested = joined(lines)
     const available = await this.#ask(
       integration,
-      access => platform.available(access, asked),
+      access => platform.available(access, requested),
       cause =>
         temporary(
           STORE_UNAVAILABLE,
@@ -188,7 +188,7 @@ export class Checkout {
           cause
         )
     )
-    for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
+    for (const { variantId } of requested) if (!available.has(variantId)) throw soldOut(variantId)
     const noTax = (cause: unknown): Unavailable =>
       temporary(
         { ...STORE_UNAVAILABLE, title: 'Tax calculation failed' },
@@ -197,7 +197,7 @@ export class Checkout {
         cause
       )
     const calculate = (shippingCents: number) =>
-      this.#ask(integration, access => platform.calculate(access, { items: asked, location, shippingCents }), noTax)
+      this.#ask(integration, access => platform.calculate(access, { items: requested, location, shippingCents }), noTax)
     const expected = shippingFor(integration.shipping, subtotalOf(listed))
     let calculation = await calculate(expected)
     let items = atPricesOf(listed, calculation)
@@ -261,15 +261,15 @@ export class Checkout {
     input: StoreCheckoutInput,
     location: BuyerLocation,
     sum: Priced,
-    wish: string
+    fingerprint: string
   ): Promise<CheckedOut | null> {
     const { challengeStore, database, minting, orders, clock, random } = this.#options
     const now = clock.now()
     // Whole seconds, as the token's caveat (decisions 136 and 150).
     const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
-    let made: Order | null = null
+    let created: Order | null = null
     const { challenge, again } = await minting
-      .mint(this.#offer(integration, sum.totalSats, wish), {
+      .mint(this.#offer(integration, sum.totalSats, fingerprint), {
         clientKey: clientNetwork(ctx.clientAddress),
         digest: null,
         tokenExpires: claimExpires,
@@ -302,21 +302,21 @@ export class Checkout {
             await challengeStore.insert(tx, challenge)
             await orders.insert(tx, order)
           })
-          made = order
+          created = order
         }
       })
       .catch((error: unknown) => {
         throw sellingFault(error, ctx.correlationId)
       })
     if (!again) {
-      if (made === null) throw new TypeError('a challenge was made and its order was not')
-      return { kind: 'unpaid', order: made, challenge }
+      if (created === null) throw new TypeError('a challenge was made and its order was not')
+      return { kind: 'unpaid', order: created, challenge }
     }
     const held: OrderRecord | null = await orders.byPaymentHash(challenge.paymentHash)
     return held?.status === 'PendingPayment' ? { kind: 'unpaid', order: held, challenge } : null
   }
 
-  #offer(integration: Integration, amountSats: number, wish: string): Offer {
+  #offer(integration: Integration, amountSats: number, fingerprint: string): Offer {
     const { id, slug, merchantId } = integration
     const path = tokenPathOf(slug)
     return {
@@ -331,7 +331,7 @@ export class Checkout {
       wildcard: true,
       method: 'POST',
       // Only compared, so a digest is enough; it contains an email address.
-      query: hash('sha256', wish, 'base64url'),
+      query: hash('sha256', fingerprint, 'base64url'),
       tokenValiditySeconds: (integration.claimWindowDays * DAY) / 1000,
       invoiceExpirySeconds: INVOICE_EXPIRY_SECONDS,
       description: `Order at ${oneLine(integration.shopName ?? slug)}`,

@@ -61,7 +61,7 @@ const common = {
   params: Slug
 } as const
 const unknown = 'There is no such store, or it sells nothing at the moment.'
-const away = {
+const unavailable = {
   description:
     'Price, tax, stock or an invoice cannot be had at the moment. Nothing was charged: come back after Retry-After.',
   schema: Retryable
@@ -87,7 +87,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicOptions): An
       responses: {
         200: { description: 'The catalog, at most a few minutes old.', schema: CatalogView },
         404: unknown,
-        503: away
+        503: unavailable
       },
       handle: async ({ params: { slug } }) => {
         const integration = await selling(slug)
@@ -112,7 +112,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicOptions): An
           description: 'There is no such store, or it sells nothing at the moment.',
           mediaType: 'text/plain; charset=utf-8'
         },
-        503: away
+        503: unavailable
       },
       handle: async ({ params: { slug } }) => {
         const integration = await selling(slug)
@@ -171,7 +171,7 @@ function buying({
         401: 'The credential is not good.',
         402: { description: 'The order waits for payment.', schema: CheckoutChallenge },
         404: 'There is no such store, or no order for this credential.',
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, params: { slug }, body }) => {
         const done = await checkout.run(ctx, slug, { items: body.items, email: body.email ?? null })
@@ -212,7 +212,7 @@ function buying({
             'The store did not take the order. The token is not used up, and the address is kept: send the claim again later, or ask for the money back.',
           schema: OrderNotMade
         },
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, params: { slug }, body }) => {
         const input = { claimToken: body.claimToken ?? null, email: body.email, shippingAddress: addressOf(body) }
@@ -240,7 +240,7 @@ function buying({
         },
         400: 'The store has the order, the money went back already, or the address is not one to pay this to.',
         404: 'There is no such store, or no order of it with this token.',
-        503: away
+        503: unavailable
       },
       handle: async ({ params: { slug }, body: { claimToken, refundAddress } }) => ({
         status: 200,
@@ -264,7 +264,7 @@ function buying({
       responses: {
         200: { description: 'The order.', schema: OrderStatusView },
         404: 'There is no such order, the token is not its own, or it can be read no longer.',
-        503: away
+        503: unavailable
       },
       handle: async ({ params: { slug, orderId }, query: { claimToken } }) => {
         if (claimToken === undefined) throw orderNotFound()

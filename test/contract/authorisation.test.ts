@@ -662,12 +662,12 @@ async function checkoutPage({ gateway }: Setting) {
 }
 
 async function linkOf({ gateway, owner }: Setting) {
-  const made = await gateway.send('POST', '/api/merchant/payment-links', {
+  const created = await gateway.send('POST', '/api/merchant/payment-links', {
     headers: { 'x-api-key': owner.apiKey },
     body: { currency: 'USD' }
   })
   // By the operation's own schema.
-  return (made.json() as { linkId: string }).linkId
+  return (created.json() as { linkId: string }).linkId
 }
 
 /** The address of what the pay page loads. */
@@ -679,7 +679,7 @@ async function assetOf(f: Setting, ending: string) {
 }
 
 /** Asks from an address of its own each time: failures are counted by address (contract, Authentication 6). */
-type Ask = (method: string, asked: PageRequest, key: string | null, header?: string) => Promise<Answer>
+type Ask = (method: string, request: PageRequest, key: string | null, header?: string) => Promise<Answer>
 
 interface Opened {
   readonly gateway: TestGateway
@@ -766,7 +766,7 @@ t.test(
           Account
         ] /* one for each name */
         await gateway.database.sql`update merchants set is_active = false where id = ${inactive.id}`
-        const asked = await known.ask(setting(gateway, owner, other, ask))
+        const request = await known.ask(setting(gateway, owner, other, ask))
         const keys: Readonly<Record<Caller, string | null>> = {
           none: null,
           wrong: 'nonsense',
@@ -784,11 +784,11 @@ t.test(
         )
         const operator = await signedInAs(gateway, null, 'owner', OPERATOR)
         const before = await stored(gateway, owner.id)
-        await bySession({ t, ask, operation, known, asked, roles, operator })
+        await bySession({ t, ask, operation, known, asked: request, roles, operator })
         t.same(await stored(gateway, owner.id), before, 'sessions that may not do it change nothing')
         for (const caller of order) {
           const expected = known.verdicts[caller]
-          const answer = await ask(method, asked, keys[caller], known.header)
+          const answer = await ask(method, request, keys[caller], known.header)
           t.equal(
             answer.status,
             expected,
@@ -801,9 +801,9 @@ t.test(
               `${caller}: says why`
             )
           const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
-          if (asked.mine !== undefined)
+          if (request.mine !== undefined)
             t.equal(
-              answer.text.includes(asked.mine),
+              answer.text.includes(request.mine),
               right && answer.status < 300,
               `${caller}: ${right ? 'is given' : 'is not given'} what is the owner's`
             )
@@ -822,9 +822,9 @@ t.test('a key that only reads is refused by every operation that changes anythin
     const [owner, other] = (await Promise.all(['owner', 'other'].map(account))) as [Account, Account] /* one for each */
     const f = setting(gateway, owner, other, ask)
     const { apiKey } = await f.asOwner('POST', '/api/merchant/keys', { name: 'reader', isReadOnly: true })
-    const asked = await known.ask(f)
+    const request = await known.ask(f)
     const before = await stored(gateway, owner.id)
-    const answer = await ask(method, asked, String(apiKey), known.header)
+    const answer = await ask(method, request, String(apiKey), known.header)
     if (method === 'GET') {
       t.equal(answer.status, known.verdicts.owner, `${id}: reads`)
       continue
@@ -857,7 +857,7 @@ t.test(
           Account
         ] /* one for each name */
         const f = setting(gateway, owner, other, ask)
-        const asked = await known.ask(f)
+        const request = await known.ask(f)
         const { verdicts } = known
         const caller =
           verdicts.owner < 400 || (verdicts.none >= 400 && verdicts.admin >= 400)
@@ -869,12 +869,15 @@ t.test(
         for (let statements = 0; ; statements++) {
           const refused = database.refused
           database.goesAfter = statements
-          const answer = await ask(method, ASKED_ANEW.has(id) ? await known.ask(f) : asked, key, known.header).finally(
-            () => {
-              database.goesAfter = Number.POSITIVE_INFINITY
-              database.away = false
-            }
-          )
+          const answer = await ask(
+            method,
+            ASKED_ANEW.has(id) ? await known.ask(f) : request,
+            key,
+            known.header
+          ).finally(() => {
+            database.goesAfter = Number.POSITIVE_INFINITY
+            database.away = false
+          })
           // Some go on without what they lost, such as a refund whose money is on its way.
           if (database.refused === refused || answer.status === verdicts[caller]) {
             t.equal(answer.status, verdicts[caller], `with its database: ${answer.text.slice(0, 300)}`)
@@ -900,10 +903,10 @@ interface SessionRow {
 }
 
 /** Every role against an operation, and every way to ride a session; what changes something is not done. */
-async function bySession({ t, ask, operation, known, asked, roles, operator }: SessionRow) {
+async function bySession({ t, ask, operation, known, asked: request, roles, operator }: SessionRow) {
   const { access, method } = operation
   if ((access !== 'merchant' && access !== 'admin') || known.header !== undefined) return
-  const send = (cookie: string, site: string) => ask(method, { ...asked, cookie, site }, null)
+  const send = (cookie: string, site: string) => ask(method, { ...request, cookie, site }, null)
   for (const { role, cookie } of roles) {
     if (access === 'admin')
       t.equal((await send(cookie, 'same-origin')).status, 401, `a member as ${role} is no operator`)
@@ -922,7 +925,11 @@ async function bySession({ t, ask, operation, known, asked, roles, operator }: S
   for (const site of ['cross-site', 'same-site'])
     t.equal((await send(right, site)).status, 403, `a request of another site (${site}) does not ride a session`)
   if (method !== 'GET')
-    t.equal((await ask(method, { ...asked, cookie: right }, null)).status, 403, 'nor does one that says not where from')
+    t.equal(
+      (await ask(method, { ...request, cookie: right }, null)).status,
+      403,
+      'nor does one that says not where from'
+    )
   t.equal(
     (await send(`boltgate-session=${'A'.repeat(43)}`, 'same-origin')).status,
     401,
@@ -959,7 +966,7 @@ function setting(
   gateway: TestGateway,
   owner: Account,
   other: Account,
-  ask: (method: string, asked: PageRequest, key: string) => Promise<Answer>
+  ask: (method: string, request: PageRequest, key: string) => Promise<Answer>
 ): Setting {
   const asOwner: Setting['asOwner'] = async (method, path, body) => {
     const answer = await ask(method, body === undefined ? { path } : { path, body }, owner.apiKey)

@@ -218,7 +218,7 @@ t.test('an entry that observes decides and logs, and changes nothing', async t =
       said.push(args)
     }
   }
-  const told: string[] = []
+  const notified: string[] = []
   const entry = {
     plugin: 'p',
     config: {},
@@ -233,10 +233,10 @@ t.test('an entry that observes decides and logs, and changes nothing', async t =
           throw new ValidationError({ A: ['No.'] })
         },
         upstream() {
-          told.push('upstream')
+          notified.push('upstream')
         },
         response(_ctx, head) {
-          told.push(`response ${head.status}`)
+          notified.push(`response ${head.status}`)
           head.status = 500
           head.headers.set('X-Changed', '1')
           throw new Error('refused on the way up')
@@ -245,7 +245,7 @@ t.test('an entry that observes decides and logs, and changes nothing', async t =
           throw new Error('a watcher')
         },
         done(_ctx, outcome) {
-          told.push(`done ${outcome.status}`)
+          notified.push(`done ${outcome.status}`)
         }
       },
       entry,
@@ -257,7 +257,7 @@ t.test('an entry that observes decides and logs, and changes nothing', async t =
   t.equal(result.status, 200)
   t.equal(result.text, 'ok')
   t.notOk(result.headers.has('x-changed'))
-  t.same(told, ['response 200', 'done 200'], 'what it began is ended, and nothing is changed for the upstream')
+  t.same(notified, ['response 200', 'done 200'], 'what it began is ended, and nothing is changed for the upstream')
   t.equal(said.length, 3)
 })
 

@@ -54,9 +54,9 @@ t.test(
 t.test('Proxy: 502 and 504 rows; none of them uses a single-use credential up', async t => {
   const clock = new ManualClock()
   let mood: 'good' | 'long' | 'silent' | 'exact' | 'chunked' = 'good'
-  const asked = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const upstream = await countingUpstream(t, (_req, res) => {
-    if (mood === 'silent') asked.resolve()
+    if (mood === 'silent') requested.resolve()
     else if (mood === 'long') res.writeHead(200, { 'content-length': 10_485_761 }).write('x')
     else if (mood === 'exact') res.end(Buffer.alloc(10_485_760))
     else if (mood === 'chunked') {
@@ -76,7 +76,7 @@ t.test('Proxy: 502 and 504 rows; none of them uses a single-use credential up', 
 
   mood = 'silent'
   const silent = call()
-  await asked.promise
+  await requested.promise
   clock.advance(29_000)
   clock.advance(2_000)
   const late = await silent

@@ -7,10 +7,10 @@ interface Stage {
 
 // Each import of the file is a module of its own; state shared by test and plugins is outside of them.
 const shared = globalThis as { stage?: Stage }
-const { waiting, told } = (shared.stage ??= { waiting: [], told: [] })
+const { waiting, told: notified } = (shared.stage ??= { waiting: [], told: [] })
 
 /** The calls that the plugin received, in order. */
-export { told }
+export { notified as told }
 
 /** Lets the requests that wait at the plugin go on; answers how many there were. */
 export function release(): number {
@@ -44,10 +44,10 @@ export default definePlugin({
         head.headers.append('X-Seen', generation)
       },
       done(_ctx, outcome) {
-        told.push(`done ${generation} ${outcome.status}`)
+        notified.push(`done ${generation} ${outcome.status}`)
       },
       close() {
-        told.push(`close ${generation}`)
+        notified.push(`close ${generation}`)
       }
     }
   }

@@ -282,10 +282,10 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
       needs: 'offchain:read',
       members: ['active_only', 'inactive_only', 'public_only', 'private_only', 'peer'],
       run: ({ url }) => {
-        const wanted = wallet.channels.filter(({ isPrivate }) =>
+        const expected = wallet.channels.filter(({ isPrivate }) =>
           isPrivate ? url.searchParams.get('public_only') !== 'true' : url.searchParams.get('private_only') !== 'true'
         )
-        return { channels: wanted.map(({ isPrivate }) => ({ active: true, private: isPrivate })) }
+        return { channels: expected.map(({ isPrivate }) => ({ active: true, private: isPrivate })) }
       }
     },
     {

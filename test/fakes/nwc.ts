@@ -286,9 +286,9 @@ export async function startFakeNwc(
       const held = wallet.invoices.get(paymentHash)
       const notification = { ...(held === undefined ? { payment_hash: paymentHash } : incoming(held)), ...changes }
       for (const client of connections.keys()) {
-        const told = JSON.stringify({ notification_type: 'payment_received', notification })
+        const message = JSON.stringify({ notification_type: 'payment_received', notification })
         const kind = encryption === 'nip04' ? KINDS.oldNotification : KINDS.notification
-        relaySay(kind, [['p', client]], conversationWith(client).encrypt(told, encryption))
+        relaySay(kind, [['p', client]], conversationWith(client).encrypt(message, encryption))
       }
     },
     close: () => relay.close()

@@ -113,10 +113,10 @@ export class FakePrices {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://fake')
-    const asked = sourceOf(url)
-    if (asked === null || request.method !== 'GET')
+    const requests = sourceOf(url)
+    if (requests === null || request.method !== 'GET')
       return answer(response, { status: 404, body: '{"message":"NotFound"}' })
-    const { source, currency } = asked
+    const { source, currency } = requests
     this.questions.push({ source, currency, headers: request.headers })
     const fault = this.faults.get(source)
     if (fault === 'hang') return

@@ -49,8 +49,8 @@ export function invalid(field: string, message: string): StrikeRefusal {
 export function form(value: unknown, members: readonly string[], where = 'body'): Json {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid(where, 'An object is expected.')
-  const stranger = Object.keys(value).find(name => !members.includes(name))
-  if (stranger !== undefined) throw invalid(stranger, 'The field is not known.')
+  const outsider = Object.keys(value).find(name => !members.includes(name))
+  if (outsider !== undefined) throw invalid(outsider, 'The field is not known.')
   // Checked just now.
   return value as Json
 }

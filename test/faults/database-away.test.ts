@@ -220,7 +220,7 @@ t.test(
       setTimeout(resolve, 60_000, null).unref()
     })
     // More than there are connections, so that most never reach one.
-    const asked = [
+    const pending = [
       ...Array.from({ length: 40 }, () => gateway.send('GET', '/paid/item')),
       gateway.send('GET', '/paid/item', { headers: { authorization: unused } }),
       gateway.merchantSend('GET', '/api/proxy'),
@@ -232,7 +232,7 @@ t.test(
       200,
       'a known token is served meanwhile'
     )
-    const answers = await Promise.race([Promise.all(asked), late])
+    const answers = await Promise.race([Promise.all(pending), late])
     t.ok(answers !== null, `all were answered, after ${Date.now() - begun} ms`)
     for (const answer of answers ?? []) {
       t.equal(answer.status, 503, answer.text)

@@ -78,7 +78,7 @@ onEach(
       t.equal((await made.gateway.send('GET', pricedRoute, { headers: { authorization: credential } })).status, 200)
       const before = { merchant: account.requests.size, operator: operator.requests.size }
       const held = made.hold(MADE, MADE)
-      const asked = [
+      const pending = [
         made.ask('POST', '/api/payments', { orderId, amount: '0.001', currency: 'BTC' }),
         made.ask('GET', pricedRoute)
       ]
@@ -91,7 +91,7 @@ onEach(
       const orphan = [...account.requests.keys()].at(-1) ?? ''
       await made.kill()
       orphans.push({ orderId, at: Date.now() })
-      t.same(await Promise.all(asked), [null, null], 'no client got a response')
+      t.same(await Promise.all(pending), [null, null], 'no client got a response')
       await made.start()
       t.equal((await made.gateway.merchantSend('GET', `/api/payments/order/${orderId}`)).status, 404)
       t.match(
@@ -134,12 +134,12 @@ onEach(
       made.strike.pay(chargeId)
       const held = made.hold(new RegExp(`^GET /v1/receive-requests/${chargeId}/receives$`))
       const isAsked = kills % 2 === 0
-      const asked = isAsked ? made.ask('POST', `/api/payments/${invoiceId}/sync`) : Promise.resolve(null)
+      const pending = isAsked ? made.ask('POST', `/api/payments/${invoiceId}/sync`) : Promise.resolve(null)
       if (!isAsked) t.same(await made.strike.deliver(), [200], 'the notification is acknowledged')
       await held
       t.equal(await made.status(invoiceId), 'unpaid')
       await made.kill()
-      t.equal(await asked, null, 'no client got a response')
+      t.equal(await pending, null, 'no client got a response')
       if (isAsked) t.same(await made.strike.deliver(), [null], 'nor is the notification delivered')
       await made.start()
       if (isAsked) await made.notified()
@@ -217,11 +217,11 @@ onEach(
       const use = () => made.gateway.send('GET', path, { headers: { authorization } })
       made.sells = false
       const before = made.upstream.hits.length
-      const asked = use().catch(() => null)
+      const pending = use().catch(() => null)
       await eventually('the upstream is called', async () => (made.upstream.hits.length > before ? true : null))
       t.match(await use(), { status: 402, text: /being redeemed by another request/ })
       await made.kill()
-      t.equal(await asked, null, 'nothing was delivered')
+      t.equal(await pending, null, 'nothing was delivered')
       made.sells = true
       await made.start()
       await eventually('the credential works again', async () => {
@@ -261,11 +261,11 @@ onEach(
       const before = account.payments.size
       const balance = account.balance
       const held = made.hold(EXECUTED)
-      const asked = made.ask('POST', '/api/refunds', refund)
+      const request = made.ask('POST', '/api/refunds', refund)
       await held
       t.equal(account.payments.size, before + 1, 'the provider has paid')
       await made.kill()
-      t.equal(await asked, null, 'no client got a response')
+      t.equal(await request, null, 'no client got a response')
       await made.start()
       const [pending, another] = (
         await made.gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)

@@ -154,11 +154,11 @@ export class KillableGateway {
   /** What a request is answered, or null where the gateway is killed before it answers. */
   ask(method: string, path: string, body?: object, key?: string): Promise<Answer | null> {
     const { gateway } = this
-    const asked =
+    const pending =
       key === undefined
         ? gateway.merchantSend(method, path, body)
         : gateway.send(method, path, { headers: { 'x-api-key': key } })
-    return asked.catch(() => null)
+    return pending.catch(() => null)
   }
 
   /** Makes a payment over 100,000 satoshis. */

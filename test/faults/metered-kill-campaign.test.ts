@@ -70,11 +70,11 @@ t.test(
     }
     let [served, refused] = [0, 0]
     for (let round = 0; round < kills; round++) {
-      let asked = 0
+      let requests = 0
       const dying = victim
       const killAt = Math.floor(Math.random() * BETWEEN * 0.8)
       const work = async () => {
-        for (let nth = asked++; nth < BETWEEN; nth = asked++) {
+        for (let nth = requests++; nth < BETWEEN; nth = requests++) {
           if (nth === killAt)
             setTimeout(() => {
               dying.kill('SIGKILL')

@@ -43,9 +43,9 @@ function signalServer(signal: 'SIGSTOP' | 'SIGCONT') {
 /** Asks at random times until stopped; whatever fails must be a fault of the connection. */
 async function load(database: Database, stopped: () => boolean, wrong: (error: unknown) => void) {
   const open = new Set<Promise<unknown>>()
-  let asked = 0
+  let requests = 0
   while (!stopped()) {
-    const n = asked++
+    const n = requests++
     const one =
       Math.random() < 0.8
         ? database.sql<{ n: number }[]>`select ${n}::int as n`.then(([row]) => row?.n)
@@ -63,7 +63,7 @@ async function load(database: Database, stopped: () => boolean, wrong: (error: u
     await wait((Math.random() * silence) / 50)
   }
   await Promise.all(open)
-  return asked
+  return requests
 }
 
 void t.test(
@@ -115,8 +115,8 @@ void t.test(
       if (!healed) break
     }
     stopped = true
-    const asked = await loaded
+    const requests = await loaded
     t.same(wrong, [], "nothing failed in another way, and no answer was another statement's")
-    t.comment(`${pauses} pauses, ${asked} statements; whole again after ${slowest} ms at most`)
+    t.comment(`${pauses} pauses, ${requests} statements; whole again after ${slowest} ms at most`)
   }
 )

@@ -102,7 +102,7 @@ t.test('a provider that fails is 503 with Retry-After on every priced route, nev
       for (const [what, method, path, body] of asks) {
         hangs = Promise.withResolvers<void>()
         const before = upstream.hits.length
-        const asked = gateway.send(
+        const pending = gateway.send(
           method,
           path,
           body === undefined ? {} : { headers: { 'x-api-key': gateway.merchant.apiKey }, body }
@@ -111,7 +111,7 @@ t.test('a provider that fails is 503 with Retry-After on every priced route, nev
           await hangs.promise
           clock.advance(20_000)
         }
-        const answer = await asked
+        const answer = await pending
         t.equal(answer.status, 503, `${what}: ${answer.text}`)
         t.match(answer.headers['retry-after'], /^[1-9]\d*$/, `${what}: says when`)
         t.equal(answer.headers['www-authenticate'], undefined, `${what}: requires no payment`)

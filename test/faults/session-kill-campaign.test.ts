@@ -256,8 +256,8 @@ t.test(
       const sent = paidTo.get(to) ?? []
       if (sent.length !== (isSent ? 1 : 0) || (isSent && sent[0] !== refund.satoshis))
         t.fail(`${id} was paid back ${sent.join(' and ')} of ${refund.satoshis}`)
-      const told = toldRefunds.get(id)
-      if (told !== undefined && told !== refund.satoshis) t.fail(`${id} got ${told} of ${refund.satoshis}`)
+      const notified = toldRefunds.get(id)
+      if (notified !== undefined && notified !== refund.satoshis) t.fail(`${id} got ${notified} of ${refund.satoshis}`)
       let entered = 0
       for (const { request, msat, basis } of await listed<EntryRow>(`/api/admin/balances/${id}/entries`)) {
         entered += msat

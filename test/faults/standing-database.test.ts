@@ -90,8 +90,12 @@ void onEmbedded(t, 'while the process of the embedded database is paused, statem
   await Promise.race([half.promise, held])
   const took = stopwatch(t)
   const round = async () => {
-    const asked = [...Array.from({ length: 3 }, () => database.sql`select 1`), database.transaction(tx => tx`select 1`)]
-    for (const one of await Promise.allSettled(asked)) t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
+    const pending = [
+      ...Array.from({ length: 3 }, () => database.sql`select 1`),
+      database.transaction(tx => tx`select 1`)
+    ]
+    for (const one of await Promise.allSettled(pending))
+      t.ok(one.status === 'rejected' && isConnectionFault(one.reason))
   }
   await round()
   const [outcome] = await over

@@ -128,10 +128,10 @@ t.test(
     }
     const clients = Promise.all([0, 1, 2, 3].map(client))
     const until = async (count: number) => {
-      const wanted = singles.length + count
+      const expected = singles.length + count
       const bought = new Promise<void>(resolve => {
         onBought = () => {
-          if (singles.length >= wanted) resolve()
+          if (singles.length >= expected) resolve()
         }
       })
       await Promise.race([bought, clients])

@@ -168,24 +168,24 @@ t.test('a change in one process reaches another within five seconds', async t =>
     ).amount,
     '6'
   )
-  const dearer = await buy(second, at)
-  t.equal((await second.send('GET', at, { headers: { authorization: dearer } })).status, 200)
+  const higher = await buy(second, at)
+  t.equal((await second.send('GET', at, { headers: { authorization: higher } })).status, 200)
 
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { isActive: false })).status, 200)
   await timed(
     'a deactivation',
-    async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status !== 200
+    async () => (await second.send('GET', at, { headers: { authorization: higher } })).status !== 200
   )
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { isActive: true })).status, 200)
   await timed(
     'an activation',
-    async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status === 200
+    async () => (await second.send('GET', at, { headers: { authorization: higher } })).status === 200
   )
 
   t.equal((await first.merchantSend('DELETE', `/api/proxy/${id}`)).status, 204)
   await timed(
     'a deletion',
-    async () => (await second.send('GET', at, { headers: { authorization: dearer } })).status === 404
+    async () => (await second.send('GET', at, { headers: { authorization: higher } })).status === 404
   )
 
   // Revocations have no API yet: written as an operator's job would write them, without a notification.

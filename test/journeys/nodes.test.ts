@@ -55,8 +55,8 @@ async function written(t: T, kind: string, upstream: string) {
   const say = (line: string) => {
     said.push(line)
   }
-  const wishes = ['--upstream', upstream, '--path', '/v1/*', '--price', '10 sats', '--provider', kind, '-c', file]
-  t.equal(await main(['init', ...wishes], { print: say, complain: say }), 0, said.join('\n'))
+  const answers = ['--upstream', upstream, '--path', '/v1/*', '--price', '10 sats', '--provider', kind, '-c', file]
+  t.equal(await main(['init', ...answers], { print: say, complain: say }), 0, said.join('\n'))
   return readFileSync(file, 'utf8')
 }
 

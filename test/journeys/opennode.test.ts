@@ -23,10 +23,10 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   await t.test('forged notifications are 401, with no call and no change', async t => {
     const payment = await front.order()
     till.pay(String(payment['lightningInvoice']))
-    const asked = till.requests()
+    const requests = till.requests()
     t.equal((await fake.notifyForged(chargeOf(payment)))?.status, 401)
     await front.idle('notifications')
-    t.equal(till.requests(), asked)
+    t.equal(till.requests(), requests)
     t.same(await front.payment(payment['invoiceId']), payment)
   })
 

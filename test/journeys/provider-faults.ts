@@ -49,7 +49,7 @@ export async function hanging(t: T, front: ShopFront): Promise<void> {
     t.equal(clock.now() - began, PATIENCE, 'when the time of the provider was over')
   }
   till.onHang(() => {})
-  const asked = till.requests()
+  const requests = till.requests()
   for (const [what, path] of [
     ['payments', '/api/payments'],
     ['challenges', '/api/l402/challenges']
@@ -66,7 +66,7 @@ export async function hanging(t: T, front: ShopFront): Promise<void> {
     isValid: false,
     message: /could not be asked, so the key was not tried/
   })
-  t.equal(till.requests(), asked, 'no provider was called')
+  t.equal(till.requests(), requests, 'no provider was called')
   clock.advance(9_999)
   t.equal((await create(front)).headers['retry-after'], '1')
   clock.advance(1)
@@ -134,7 +134,7 @@ async function lostNotification(t: T, front: ShopFront) {
   const { till, clock } = front
   const payments: Json[] = []
   for (let count = 0; count < 3; count++) payments.push(json(await create(front), 201))
-  const asked = till.requests()
+  const requests = till.requests()
   for (const payment of payments.slice(1)) till.pay(String(payment['lightningInvoice']))
   clock.advance(till.polled)
   for (const payment of payments.slice(1)) {
@@ -145,8 +145,8 @@ async function lostNotification(t: T, front: ShopFront) {
   // Where notifications are sent, the poller is a back-up with a budget, for an account with whatever else came in.
   if (till.notify !== null)
     t.ok(
-      till.requests() - asked <= 3,
-      `${till.requests() - asked} calls: an account-wide list, not a look-up of each payment`
+      till.requests() - requests <= 3,
+      `${till.requests() - requests} calls: an account-wide list, not a look-up of each payment`
     )
 }
 

@@ -29,10 +29,10 @@ t.test('an integrator sees in the sandbox how failed payments end, each with its
     return answer.json() as Made
   }
   const bring = (body: object) => gateway.send('POST', '/sandbox/state', { body })
-  let told = 0
+  let notified = 0
   const webhook = async () => {
-    await receiver.until(++told)
-    return JSON.parse(receiver.received[told - 1]?.text ?? '')
+    await receiver.until(++notified)
+    return JSON.parse(receiver.received[notified - 1]?.text ?? '')
   }
 
   await t.test('on its way, in part, then whole', async t => {
@@ -122,13 +122,13 @@ t.test('an integrator sees in the sandbox how failed payments end, each with its
       headers: { 'x-api-key': ADMIN },
       body: { features: { refundsEnabled: true } }
     })
-    const made = await gateway.merchantSend('POST', '/api/refunds', {
+    const created = await gateway.merchantSend('POST', '/api/refunds', {
       invoiceId,
       refundAddress: FAILING,
       amountSatoshis: 10_000
     })
-    t.equal(made.status, 201, made.text)
-    const { refundId } = made.json() as { refundId: string }
+    t.equal(created.status, 201, created.text)
+    const { refundId } = created.json() as { refundId: string }
     await gateway.database.sql`update sandbox_payouts set confirms_at = created_at where reference = ${refundId}`
     t.match((await gateway.merchantSend('POST', `/api/refunds/${refundId}/sync`)).json(), {
       status: 'failed',
@@ -158,8 +158,8 @@ t.test('an integrator sees in the sandbox how failed payments end, each with its
         refundAddress: other.lightningInvoice,
         amountSatoshis: 5_000
       }
-      const made = await gateway.merchantSend('POST', '/api/refunds', refund)
-      t.equal(made.status, 201, made.text)
+      const created = await gateway.merchantSend('POST', '/api/refunds', refund)
+      t.equal(created.status, 201, created.text)
       t.match(await webhook(), { invoiceId: other.invoiceId, status: /^paid$/ })
     }
   )

@@ -69,17 +69,17 @@ t.test(
       ],
       email: 'ada@example.org'
     }
-    const asked = await gateway.send('POST', '/api/storefront/demo/checkout', {
+    const response = await gateway.send('POST', '/api/storefront/demo/checkout', {
       headers: { 'x-buyer-location': 'US-CA-94110' },
       body
     })
-    t.equal(asked.status, 402, asked.text)
+    t.equal(response.status, 402, response.text)
     t.notMatch(
-      asked.text,
+      response.text,
       /claimToken|claimPageUrl|\/claim\?/,
       'the 402 never contains a claim token or claim page URL'
     )
-    const { invoice, orderId, totalUsd } = asked.json() as { invoice: string; orderId: string; totalUsd: number }
+    const { invoice, orderId, totalUsd } = response.json() as { invoice: string; orderId: string; totalUsd: number }
     await gateway.pay(invoice)
 
     const text = await mailAt(join(gateway.data, 'mail'), orderId)

@@ -58,9 +58,9 @@ for (const { name, call, headers } of [
     }
     const request = { 'x-buyer-location': 'US-CA-94103', 'content-type': 'application/json' }
 
-    const asked = await gateway.send('POST', `${SHOP}/checkout`, { headers: request, body: cart })
-    t.equal(asked.status, 402)
-    t.match(asked.json(), {
+    const answer = await gateway.send('POST', `${SHOP}/checkout`, { headers: request, body: cart })
+    t.equal(answer.status, 402)
+    t.match(answer.json(), {
       subtotalUsd: Number((first.priceUsd + second.priceUsd).toFixed(2)),
       shippingUsd: shipping.domesticUsd
     })

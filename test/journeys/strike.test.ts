@@ -30,7 +30,7 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
   await t.test('forged notifications are 401, with no call and no change', async t => {
     const payment = await front.order()
     till.pay(String(payment['lightningInvoice']))
-    const asked = till.requests()
+    const requests = till.requests()
     const body = JSON.stringify({
       id: 'e',
       eventType: 'receive-request.receive-completed',
@@ -45,7 +45,7 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
       t.equal(answer.status, 401)
     }
     await front.idle('notifications')
-    t.equal(till.requests(), asked)
+    t.equal(till.requests(), requests)
     t.same(await front.payment(payment['invoiceId']), payment)
   })
 
@@ -106,8 +106,8 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
     till.pay(String(payment['lightningInvoice']))
     const subscription = fake.subscriptions[0]
     if (subscription === undefined) throw new Error('it is registered')
-    const strangers = { ...subscription, secret: 'of-another-account' }
-    fake.subscriptions.splice(0, 1, strangers)
+    const others = { ...subscription, secret: 'of-another-account' }
+    fake.subscriptions.splice(0, 1, others)
     t.same(await till.notify?.(String(payment['lightningInvoice'])), [401])
     fake.subscriptions.splice(0, 1, subscription)
     t.same(await till.notify?.(String(payment['lightningInvoice'])), [200])
@@ -125,9 +125,9 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
         fake.account.receive(id, 'P2P', 'COMPLETED')
       }
       fake.account.receive(String(payment['providerChargeId']), 'P2P', 'COMPLETED')
-      const asked = till.requests()
+      const requests = till.requests()
       await front.inTime('polling finds the payment', 'poll-primary', () => paidOrNull(front, payment))
-      t.ok(till.requests() - asked <= 6, `${till.requests() - asked} calls`)
+      t.ok(till.requests() - requests <= 6, `${till.requests() - requests} calls`)
     }
   )
 

@@ -120,9 +120,9 @@ void t.test('test mode: payments of the test key are the sandbox’s, and each s
       const api = { name: 'Api', targetBaseUrl: `http://127.0.0.1:${port}`, defaultPriceSats: 5 }
       const mine = json(await ask('POST', '/api/proxy', api), 201)
       const theirs = json(await gateway.merchantSend('POST', '/api/proxy', api), 201)
-      const asked = await gateway.send('GET', `/l402/proxy/${String(mine['proxyId'])}/a`)
-      t.equal(asked.status, 402, asked.text)
-      const line = String(asked.headers['www-authenticate'])
+      const answer = await gateway.send('GET', `/l402/proxy/${String(mine['proxyId'])}/a`)
+      t.equal(answer.status, 402, answer.text)
+      const line = String(answer.headers['www-authenticate'])
       const [, macaroon = '', invoice = ''] =
         /L402 (?:version="0", )?(?:token|macaroon)="([^"]+)".*?invoice="([^"]+)"/.exec(line) ?? []
       const { preimage } = json(await ask('POST', '/sandbox/pay', { invoice }), 200)

@@ -15,12 +15,12 @@ export const DAY = 86_400_000
 /** A billing provider whose subscription statuses a test sets. */
 export class ToldProvider {
   readonly subscriptions = new Map<string, BilledSubscription>()
-  asked = 0
+  requests = 0
   /** Waited for between the moment at which a look is taken and its answer. */
   answering: (subscriptionId: string, look: number) => Promise<void> = async () => {}
 
   async subscription(subscriptionId: string): Promise<BilledSubscription | null> {
-    const look = ++this.asked
+    const look = ++this.requests
     const seen = this.subscriptions.get(subscriptionId) ?? null
     await this.answering(subscriptionId, look)
     return seen

@@ -223,9 +223,9 @@ t.test('plans by card over stripe', async t => {
 
   await t.test('the provider is down: 503 with Retry-After; it refuses: 502; neither shows why', async t => {
     fake.fail('server error', /checkout/, 2)
-    const away = await checkout(gateway, buyer)
-    t.match(json(away, 503), { error: 'Billing provider unavailable' })
-    t.match(away.headers['retry-after'], /^[1-9]\d*$/)
+    const unavailable = await checkout(gateway, buyer)
+    t.match(json(unavailable, 503), { error: 'Billing provider unavailable' })
+    t.match(unavailable.headers['retry-after'], /^[1-9]\d*$/)
     const account = await newAccount(gateway)
     await account.set({ billing_customer_id: 'cus_of_another_account' })
     const refused = await account.send('POST', '/api/billing/customer-portal', { returnUrl: 'https://shop.example' })

@@ -43,13 +43,13 @@ t.test(
 
     await t.test('not renewed: refused, and not checked again for a minute', async t => {
       const { one, subscriptionId } = await ended()
-      const before = provider.asked
+      const before = provider.requests
       for (let request = 0; request < 5; request++) t.match(await refusal(one), expired)
-      t.equal(provider.asked, before + 1)
+      t.equal(provider.requests, before + 1)
       clock.advance(60_000)
       stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
       t.equal(await refusal(one), null)
-      t.equal(provider.asked, before + 2)
+      t.equal(provider.requests, before + 2)
     })
 
     await t.test('canceled in the meantime: refused for that', async t => {
@@ -61,12 +61,12 @@ t.test(
     await t.test('of concurrent requests one asks, and all of them learn', async t => {
       const { one, subscriptionId } = await ended()
       stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
-      const before = provider.asked
+      const before = provider.requests
       t.strictSame(
         await Promise.all(Array.from({ length: 20 }, () => refusal(one))),
         Array.from({ length: 20 }, () => null)
       )
-      t.equal(provider.asked, before + 1)
+      t.equal(provider.requests, before + 1)
     })
 
     await t.test(
@@ -91,12 +91,12 @@ t.test(
         const { one, subscriptionId } = await ended()
         stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
         const slow = Promise.withResolvers<void>()
-        const before = provider.asked
+        const before = provider.requests
         provider.answering = () => slow.promise
-        const asked = refusal(one)
-        await until(() => provider.asked !== before)
+        const pending = refusal(one)
+        await until(() => provider.requests !== before)
         clock.advance(3_000)
-        t.match(await asked, expired)
+        t.match(await pending, expired)
         slow.resolve()
         provider.answering = async () => {}
         await until(async () => (await merchant(one.id)).currentPeriodEnd !== one.currentPeriodEnd)
@@ -116,12 +116,12 @@ t.test(
           billingSubscriptionId: 'btc_2'
         }
       })
-      const before = provider.asked
+      const before = provider.requests
       t.match(await refusal(other), expired)
-      t.equal(provider.asked, before)
+      t.equal(provider.requests, before)
       stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })
       t.equal(await refusal(bitcoin), null)
-      t.equal(provider.asked, before + 1)
+      t.equal(provider.requests, before + 1)
     })
   }
 )

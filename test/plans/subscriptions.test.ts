@@ -319,12 +319,12 @@ t.test('subscriptions by card', async t => {
     const { id } = await account()
     const { subscriptionId } = stands({ subscriptionId: subId(), merchantId: id, status: 'active' })
     const slow = Promise.withResolvers<void>()
-    const first = provider.asked + 1
+    const first = provider.requests + 1
     provider.answering = async (_, look) => {
       if (look === first) await slow.promise
     }
     const early = cards.refresh(subscriptionId)
-    await until(() => provider.asked >= first)
+    await until(() => provider.requests >= first)
     // Both looks have been taken, the older saw `active`.
     stands({ subscriptionId, status: 'canceled' })
     await cards.refresh(subscriptionId)
@@ -337,7 +337,7 @@ t.test('subscriptions by card', async t => {
     await early
     provider.answering = async () => {}
     t.match(await merchant(id), { subscriptionStatus: /^past_due$/ })
-    t.equal(provider.asked, first + 4, 'it looked again')
+    t.equal(provider.requests, first + 4, 'it looked again')
   })
 
   await t.test('concurrent ones in any order of answers converge to what the provider says last', async t => {

@@ -162,12 +162,12 @@ t.test('of 100 concurrent wrong keys no more than 21 learn that they are wrong',
 })
 
 t.test('database down: 503 with Retry-After, never 401, and not counted as a failure', async t => {
-  let away = true
+  let isDown = true
   const { chain } = await setUp(
     { as: 'merchant' },
     {
       byApiKey: async () => {
-        if (away) throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.')
+        if (isDown) throw new Unavailable('Service unavailable', 'Accounts cannot be looked up at the moment.')
         return acme
       }
     }
@@ -177,7 +177,7 @@ t.test('database down: 503 with Retry-After, never 401, and not counted as a fai
     t.equal(result.status, 503)
     t.equal(result.headers.get('retry-after'), '5')
   }
-  away = false
+  isDown = false
   t.equal((await chain.run(withKey(goodKey))).status, 200)
 })
 

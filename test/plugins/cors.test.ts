@@ -38,7 +38,7 @@ t.test('a preflight is answered with 204 and goes no further', async t => {
 })
 
 t.test('preflights: the headers that a page requests are allowed unless a list is set', async t => {
-  const asked = [
+  const requests = [
     'authorization,content-type,x-stainless-lang,x-stainless-retry-count',
     'anthropic-version, x-api-key, anthropic-dangerous-direct-browser-access',
     'mcp-protocol-version, mcp-session-id, last-event-id',
@@ -46,7 +46,7 @@ t.test('preflights: the headers that a page requests are allowed unless a list i
     'traceparent, tracestate'
   ]
   for (const origins of [undefined, ['https://shop.example']])
-    for (const names of asked) {
+    for (const names of requests) {
       const chain = await build(origins === undefined ? {} : { origins })
       const { headers } = await chain.run({
         ...preflight,

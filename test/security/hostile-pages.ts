@@ -159,12 +159,12 @@ const PAGES = TYPES.flatMap((type, at) =>
 
 /** The merchant's server. Answers its address, and what the pages report to it. */
 async function startHostile(t: T) {
-  const told: string[] = []
+  const notified: string[] = []
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '', 'http://merchant.example')
     const name = url.pathname.slice(1)
-    if (name === 'report') told.push(decodeURIComponent(url.search.slice(1)))
-    if (name === 'worker.js') told.push('LEAK the script of a service worker was fetched')
+    if (name === 'report') notified.push(decodeURIComponent(url.search.slice(1)))
+    if (name === 'worker.js') notified.push('LEAK the script of a service worker was fetched')
     const page = PAGES.find(each => each.name === name)
     const files: Readonly<Record<string, readonly [string, string]>> = {
       'attack.js': ['text/javascript', ATTACK],
@@ -190,7 +190,7 @@ async function startHostile(t: T) {
     server.close()
   })
   // A server that listens on a port has an AddressInfo.
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, told }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, told: notified }
 }
 
 /**
@@ -201,12 +201,12 @@ export async function visitHostilePages(t: T, open: (t: T) => Promise<Tab>): Pro
   const clock = new ManualClock(Date.now())
   const gateway = await startGateway(t, { yaml: defaultYaml(), clock })
   const hostile = await startHostile(t)
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'Hostile',
     targetBaseUrl: hostile.url,
     defaultPriceSats: 0
   })
-  const { proxyId } = made.json() as { proxyId: string }
+  const { proxyId } = created.json() as { proxyId: string }
   const base = `${gateway.url}/l402/proxy/${proxyId}`
   const tab = await open(t)
   await tab.open(`${gateway.url}/llms.txt`)

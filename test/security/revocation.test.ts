@@ -122,7 +122,7 @@ t.test(
 t.test("all of a merchant's: every proxy and every resource of its own, and nothing of other accounts", async t => {
   const shop = await open(t)
   const { gateway, clock } = shop
-  const [a, b, stranger] = [
+  const [a, b, outsider] = [
     await shop.proxy(),
     await shop.proxy(),
     await shop.proxy({}, (await shop.otherMerchant()).apiKey)
@@ -130,7 +130,7 @@ t.test("all of a merchant's: every proxy and every resource of its own, and noth
   const tokens = [
     await buy(gateway, `${a.path}/x`),
     await buy(gateway, `${b.path}/x`),
-    await buy(gateway, `${stranger.path}/x`),
+    await buy(gateway, `${outsider.path}/x`),
     await buy(gateway, '/paid/x')
   ]
   const produce = async (key?: string) => {
@@ -157,7 +157,7 @@ t.test("all of a merchant's: every proxy and every resource of its own, and noth
     issuedUntil: String
   })
   const statuses = []
-  for (const [index, path] of [`${a.path}/x`, `${b.path}/x`, `${stranger.path}/x`, '/paid/x'].entries())
+  for (const [index, path] of [`${a.path}/x`, `${b.path}/x`, `${outsider.path}/x`, '/paid/x'].entries())
     statuses.push((await use(gateway, path, tokens[index] ?? '')).status)
   t.same(statuses, [401, 401, 200, 200])
   t.match(
@@ -187,7 +187,7 @@ t.test("all of a merchant's: every proxy and every resource of its own, and noth
 t.test('merchants revoke their own alone; unknown ones are 404; a repetition is idempotent', async t => {
   const shop = await open(t)
   const { gateway } = shop
-  const stranger = await shop.otherMerchant()
+  const outsider = await shop.otherMerchant()
   const mine = await shop.proxy()
   const token = await buy(gateway, `${mine.path}/a`)
   const paymentHash = await hashOf(gateway, token)
@@ -198,7 +198,7 @@ t.test('merchants revoke their own alone; unknown ones are 404; a repetition is 
     `/api/proxy/${mine.id}/tokens`,
     `/api/merchant/tokens/${operators}`
   ])
-    t.equal((await as(stranger.apiKey, path)).status, 404, path)
+    t.equal((await as(outsider.apiKey, path)).status, 404, path)
   t.equal(
     (await as(gateway.merchant.apiKey, `/api/merchant/tokens/${operators}`)).status,
     404,

@@ -55,7 +55,7 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
     return answer
   }
   const key = { 'x-api-key': apiKey }
-  const made = await ask('POST', '/api/proxy', {
+  const created = await ask('POST', '/api/proxy', {
     headers: key,
     body: {
       name: 'Shop',
@@ -65,8 +65,8 @@ t.test('no secret is in a log line, or in an answer that does not owe it', async
       authValue: upstreamKey
     }
   })
-  t.equal(made.status, 201, made.text)
-  const { proxyId } = made.json() as { proxyId: string }
+  t.equal(created.status, 201, created.text)
+  const { proxyId } = created.json() as { proxyId: string }
   await ask('PUT', `/api/proxy/${proxyId}`, { headers: key, body: { defaultPriceSats: 6 } })
   await ask('GET', '/api/proxy', { headers: key })
   await ask('GET', `/api/proxy/${proxyId}`, { headers: key })

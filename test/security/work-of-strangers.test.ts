@@ -116,11 +116,11 @@ t.test(
     for (const operation of operations.filter(takesBody)) {
       if (operation.body === undefined) continue
       const read = bodyReader(operation.body)
-      const stranger = open.includes(operation)
-      for (const [name, text] of bodies[stranger ? 0 : 1] ?? []) {
+      const outsider = open.includes(operation)
+      for (const [name, text] of bodies[outsider ? 0 : 1] ?? []) {
         for (const put of places(operation.body)) {
           const { reads, names, parsed } = workOf(read, put(text))
-          if (reads > MOST_READS || (stranger && names > MOST_NAMES))
+          if (reads > MOST_READS || (outsider && names > MOST_NAMES))
             t.fail(`${operation.id}: ${reads} reads, ${names} names for ${name} in ${put('…')}`)
           if (name.startsWith('levels') && parsed > 0)
             t.fail(`${operation.id}: ${name} came to the parser in ${put('…')}`)

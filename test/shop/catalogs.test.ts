@@ -54,27 +54,27 @@ t.test(
 
 t.test('the catalog is fetched once for any number of requests, and again when it expires (decision 144)', async t => {
   const shop = await openShop(t)
-  const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
+  const requests = () => shop.platform.calls.filter(call => call === 'catalog').length
   const get = () => shop.send('GET', `${shop.base}/catalog`)
   const gate = Promise.withResolvers<void>()
   shop.platform.gates.set('catalog', gate.promise)
   const answers = Array.from({ length: 50 }, get)
-  await until(() => asked() > 0)
+  await until(() => requests() > 0)
   gate.resolve()
   t.ok((await Promise.all(answers)).every(answer => answer.status === 200))
-  t.equal(asked(), 1)
+  t.equal(requests(), 1)
   shop.clock.advance(TTL - 1)
   await get()
-  t.equal(asked(), 1)
+  t.equal(requests(), 1)
   shop.clock.advance(1)
   shop.platform.goods = { ...shop.platform.goods, storeName: 'New name' }
   t.match((await get()).data, { storeName: 'New name' })
-  t.equal(asked(), 2)
+  t.equal(requests(), 2)
 })
 
 t.test('while the platform is down the last catalog is served, and the platform is left alone for a while', async t => {
   const shop = await openShop(t)
-  const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
+  const requests = () => shop.platform.calls.filter(call => call === 'catalog').length
   const get = () => shop.send('GET', `${shop.base}/catalog`)
   shop.platform.faults.set('catalog', 'away')
   const none = await get()
@@ -82,7 +82,7 @@ t.test('while the platform is down the last catalog is served, and the platform 
   t.match(none.data, { error: 'Catalog unavailable' })
   t.equal(none.headers.get('retry-after'), '7')
   t.equal((await get()).status, 503)
-  t.equal(asked(), 1, 'not retried before it said so')
+  t.equal(requests(), 1, 'not retried before it said so')
   const checkout = await shop.checkout()
   t.equal(checkout.status, 503)
   t.match(checkout.data, { error: 'Catalog unavailable', retryable: true })
@@ -95,7 +95,7 @@ t.test('while the platform is down the last catalog is served, and the platform 
     t.match((await get()).data, { storeName: 'Corner shop' }, fault)
     shop.clock.advance(7000)
   }
-  t.equal(asked(), 6)
+  t.equal(requests(), 6)
   t.equal((await shop.checkout()).status, 402, 'and sold from')
 })
 
@@ -191,7 +191,7 @@ t.test(
   'nothing is sold at old prices: a client that keeps the platform from giving a catalog gets 503, and may read the last one',
   async t => {
     const shop = await openShop(t)
-    const asked = () => shop.platform.calls.filter(call => call === 'catalog').length
+    const requests = () => shop.platform.calls.filter(call => call === 'catalog').length
     const look = async () => (await shop.send('GET', `${shop.base}/catalog`)).status
     t.equal((await shop.checkout()).status, 402)
     shop.platform.faults.set('catalog', 'throttled')
@@ -203,7 +203,7 @@ t.test(
     t.match(old.data, { error: 'Catalog unavailable', retryable: true })
     t.equal(old.headers.get('retry-after'), '7')
     t.equal(await look(), 200)
-    t.equal(asked(), 3)
+    t.equal(requests(), 3)
     shop.platform.faults.clear()
     shop.clock.advance(7000)
     t.equal((await shop.checkout()).status, 402)

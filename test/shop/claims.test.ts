@@ -351,8 +351,8 @@ t.test(
       shop.clock.advance(3_600_000)
       t.equal(await shop.storefront.placement.followUp(), 0)
     }
-    const looks = shop.platform.calls.length - before
-    t.ok(looks > 8 && looks < 25, `${looks} looks in 60 hours`)
+    const polls = shop.platform.calls.length - before
+    t.ok(polls > 8 && polls < 25, `${polls} looks in 60 hours`)
     shop.platform.faults.clear()
     shop.clock.advance(15 * 3_600_000)
     t.equal(await shop.storefront.placement.followUp(), 1)

@@ -118,13 +118,13 @@ t.test(
     shop.clock.advance(20_000)
     t.equal(await shop.storefront.fulfilments.poll(), 1)
     t.match((await shop.status(orderId, claimToken)).data, { status: /^Fulfilled$/ })
-    let looks = 0
+    let polls = 0
     for (const end = shop.clock.now() + 2 * DAY; shop.clock.now() < end; shop.clock.advance(HOUR)) {
       const before = asked(shop, order)
       await shop.storefront.fulfilments.poll()
-      looks += asked(shop, order) - before
+      polls += asked(shop, order) - before
     }
-    t.ok(looks > 10 && looks < 25, `${looks} looks in 2 days`)
+    t.ok(polls > 10 && polls < 25, `${polls} looks in 2 days`)
     shop.platform.progress.set(platformOrderId, {
       isFulfilled: true,
       isShipped: true,

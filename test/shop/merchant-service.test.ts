@@ -384,12 +384,20 @@ t.test("merchants' stores", async t => {
   )
 
   await t.test('while the database is down the response is 503, and never says that there is no store', async t => {
-    const away = (): Promise<never> =>
+    const fails = (): Promise<never> =>
       Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
     const broken = new Storefronts({
       ...partsOf(f),
       platform: platform.platform,
-      store: { nextId: away, insert: away, bySlug: away, byId: away, ofMerchant: away, listed: away, update: away }
+      store: {
+        nextId: fails,
+        insert: fails,
+        bySlug: fails,
+        byId: fails,
+        ofMerchant: fails,
+        listed: fails,
+        update: fails
+      }
     })
     const calls: ReadonlyArray<Promise<unknown>> = [
       broken.bySlug('a'),

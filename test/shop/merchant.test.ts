@@ -24,12 +24,12 @@ interface Account {
 
 async function account(gateway: TestGateway): Promise<Account> {
   const email = `${unique()}@example.com`
-  const made = await gateway.adminSend('POST', '/api/admin/merchants', {
+  const created = await gateway.adminSend('POST', '/api/admin/merchants', {
     name: 'Shop',
     email,
     primaryApiKey: 'sandbox-account-key'
   })
-  const { merchantId, apiKey } = made.json() as { merchantId: number; apiKey: string }
+  const { merchantId, apiKey } = created.json() as { merchantId: number; apiKey: string }
   return {
     id: merchantId,
     email,
@@ -501,9 +501,9 @@ t.test('the merchant side of the shop', async t => {
     ])
 
     await placed('books.example.com')
-    const made = await retry(order.orderId)
-    t.equal(made.status, 200, made.text)
-    const view = made.json() as Record<string, unknown>
+    const created = await retry(order.orderId)
+    t.equal(created.status, 200, created.text)
+    const view = created.json() as Record<string, unknown>
     t.same(Object.keys(view), [
       'orderId',
       'status',
@@ -530,7 +530,7 @@ t.test('the merchant side of the shop', async t => {
       shippedAt: null,
       paidAt: /Z$/
     })
-    t.notOk(made.text.includes(claimToken), 'it opens nothing')
+    t.notOk(created.text.includes(claimToken), 'it opens nothing')
     t.equal((await retry(order.orderId)).status, 400, 'it was made')
     t.equal((await claim(gateway, merchant.slug, claimToken)).status, 400, 'and the token is used up')
     const [count] = await gateway.database.sql<

@@ -304,10 +304,10 @@ t.test('a paid order that the store did not take in time is kept for the adminis
 t.test('an order whose buyer wants the money back is kept for the merchant as long', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
-  const asked = await shop.send('POST', `${shop.base}/refund-request`, {
+  const response = await shop.send('POST', `${shop.base}/refund-request`, {
     body: { claimToken, refundAddress: addressOf() }
   })
-  t.equal(asked.status, 200)
+  t.equal(response.status, 200)
   shop.clock.advance(31 * DAY)
   await shop.storefront.orders.purge()
   t.match(await shop.orders.get(orderId), { refundRequest: { address: addressOf() } })

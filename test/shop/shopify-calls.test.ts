@@ -200,7 +200,7 @@ t.test('paid orders wait longer than queries: no number of them keeps an order f
     location: { country: 'US', state: 'NY', zip: '' },
     shippingCents: 0
   }
-  const asked = Array.from({ length: 100 }, () =>
+  const pending = Array.from({ length: 100 }, () =>
     platform.calculate(store, question).then(
       () => 'answered',
       (error: unknown) => (error instanceof StorePlatformError ? error.fault : String(error))
@@ -211,7 +211,7 @@ t.test('paid orders wait longer than queries: no number of them keeps an order f
   const made = Promise.all([
     platform.createOrder(store, order),
     platform.findOrder(store, order.sourceIdentifier),
-    ...asked
+    ...pending
   ]).finally(() => {
     over.push(true)
   })
@@ -224,7 +224,11 @@ t.test('paid orders wait longer than queries: no number of them keeps an order f
   }
   await made
   t.equal(fake.shop.orders.length, 1)
-  t.same(new Set(await Promise.all(asked)), new Set(['answered', 'throttled']), 'there were more questions than points')
+  t.same(
+    new Set(await Promise.all(pending)),
+    new Set(['answered', 'throttled']),
+    'there were more questions than points'
+  )
 })
 
 t.test('failures', async t => {

@@ -58,7 +58,7 @@ export interface GatewayProcess extends Pick<TestGateway, 'send' | 'pay' | 'merc
 
 /** Holds answers against the document that the gateway itself gives, which is asked for once it can be. */
 function lookFrom(url: string): Look {
-  let asked: Promise<OpenApiCheck | null> | null = null
+  let pending: Promise<OpenApiCheck | null> | null = null
   const ask = async (): Promise<OpenApiCheck | null> => {
     const answer = await request(`${url}/api/openapi.json`)
     const text = await answer.body.text()
@@ -66,8 +66,8 @@ function lookFrom(url: string): Look {
   }
   return async answered => {
     // Where it cannot be had, the answer that was got before it still counts; the next one retries.
-    const check = await (asked ??= ask().catch(() => null))
-    if (check === null) asked = null
+    const check = await (pending ??= ask().catch(() => null))
+    if (check === null) pending = null
     else check.check(answered)
   }
 }

@@ -39,7 +39,7 @@ export class AuditTrail implements Trail {
   }
 
   /** @throws Unavailable while the database is down: the change must not run */
-  async begin({ principal, operation, target, asked }: Change): ReturnType<Trail['begin']> {
+  async begin({ principal, operation, target, input }: Change): ReturnType<Trail['begin']> {
     const { clock, log, random, store } = this.#dependencies
     const at = clock.now()
     const [actorKind, actor] = actorOf(principal, target)
@@ -51,7 +51,7 @@ export class AuditTrail implements Trail {
       actor,
       operation,
       target: storable(target),
-      change: storable(asked ?? {}),
+      change: storable(input ?? {}),
       status: null
     }
     await store.insert(entry)
@@ -68,10 +68,10 @@ export class AuditTrail implements Trail {
 
 /** Drops what the database's JSON rejects: NUL and lone surrogates. */
 function storable<T>(value: T): T {
-  const told = (_name: string, part: unknown): unknown =>
+  const redacted = (_name: string, part: unknown): unknown =>
     typeof part === 'string' ? part.replaceAll('\0', '\ufffd').toWellFormed() : part
   // Only strings change.
-  return JSON.parse(JSON.stringify(value), told) as T
+  return JSON.parse(JSON.stringify(value), redacted) as T
 }
 
 function actorOf(principal: Principal | null, target: Change['target']): readonly [ActorKind, string] {

@@ -69,9 +69,9 @@ const columns: CsvColumns<AuditEntry> = {
 }
 
 export function auditOperations(store: AuditStore): AnyOperation[] {
-  const page = (ctx: Context, merchantId: number | null, asked: Query): Promise<Result> => {
-    const filter = { merchantId, text: asked.text ?? '', ...periodOf(asked) }
-    return listed(ctx, asked, {
+  const page = (ctx: Context, merchantId: number | null, search: Query): Promise<Result> => {
+    const filter = { merchantId, text: search.text ?? '', ...periodOf(search) }
+    return listed(ctx, search, {
       name: 'entries',
       file: 'changes',
       columns,
@@ -92,7 +92,7 @@ export function auditOperations(store: AuditStore): AnyOperation[] {
       headers: listingHeaders,
       query,
       responses,
-      handle: ({ ctx, query: asked }) => page(ctx, merchantOf(ctx).id, asked)
+      handle: ({ ctx, query: search }) => page(ctx, merchantOf(ctx).id, search)
     }),
     defineOperation({
       ...adminOperation,
@@ -108,7 +108,7 @@ export function auditOperations(store: AuditStore): AnyOperation[] {
         merchantId: Type.Optional(Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }))
       }),
       responses,
-      handle: ({ ctx, query: { merchantId, ...asked } }) => page(ctx, merchantId ?? null, asked)
+      handle: ({ ctx, query: { merchantId, ...search } }) => page(ctx, merchantId ?? null, search)
     })
   ]
 }

@@ -242,9 +242,9 @@ class TrafficReading {
     for (const [name, counted] of Object.entries(OF_ALL))
       for (const { labels, value } of await this.#metrics.numbers(name))
         all[counted] += this.#gained([name, labels], value)
-    const told = fewer(routes)
-    if (told.size > 0 || all.sales > 0 || all.sats > 0) told.set('', all)
-    return told
+    const reduced = fewer(routes)
+    if (reduced.size > 0 || all.sales > 0 || all.sats > 0) reduced.set('', all)
+    return reduced
   }
 
   #gained(key: unknown, value: number): number {

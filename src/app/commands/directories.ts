@@ -110,7 +110,7 @@ async function publishToSatring(listing: OwnListing, calls: DirectoryCalls, out:
   const ids = listed === null ? ['…'] : categoriesOf(listing, read(Categories, listed), out)
   if (ids === null) return false
   const service = listing.services.find(({ method }) => method === 'GET') ?? listing.services[0]
-  const made = await calls.send('POST', '/api/v1/services', {
+  const created = await calls.send('POST', '/api/v1/services', {
     name: listing.name.slice(0, 200),
     url: service?.endpoint,
     description: (listing.description || (service?.description ?? '')).slice(0, 5000),
@@ -122,12 +122,12 @@ async function publishToSatring(listing: OwnListing, calls: DirectoryCalls, out:
     ...(listing.icon === undefined ? {} : { logo_url: listing.icon }),
     category_ids: ids
   })
-  if (made === null) return proveToSatring('SLUG', listing, calls, out)
+  if (created === null) return proveToSatring('SLUG', listing, calls, out)
   // 409: listed before; the detail ends with its slug.
-  const before = made.status === 409 ? /\/services\/([a-z0-9-]{1,200})\b/.exec(made.text)?.[1] : undefined
+  const before = created.status === 409 ? /\/services\/([a-z0-9-]{1,200})\b/.exec(created.text)?.[1] : undefined
   if (before !== undefined) return proveToSatring(before, listing, calls, out)
-  if (made.status !== 201) return false
-  const { slug, edit_token } = read(Made, made)
+  if (created.status !== 201) return false
+  const { slug, edit_token } = read(Made, created)
   if (edit_token !== null) out.print(`Keep this token; changes of the listing need it: ${printable(edit_token)}`)
   return proveToSatring(slug, listing, calls, out)
 }
@@ -162,10 +162,10 @@ async function proveToSatring(slug: string, listing: OwnListing, calls: Director
     out.print(`The domain is verified. ${found?.hit_count_30d ?? 0} views in 30 days.`)
     return true
   }
-  const made = await calls.send('POST', `/api/v1/services/${slug}/recover/generate`)
-  if (made === null) return true
-  if (made.status !== 200) return false
-  prove(out, 'satring-verify', read(Challenge, made).challenge)
+  const created = await calls.send('POST', `/api/v1/services/${slug}/recover/generate`)
+  if (created === null) return true
+  if (created.status !== 200) return false
+  prove(out, 'satring-verify', read(Challenge, created).challenge)
   out.print('It is valid for 30 minutes.')
   return true
 }

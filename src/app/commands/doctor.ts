@@ -205,8 +205,8 @@ async function directoryLines(config: GatewayConfig, operations: readonly AnyOpe
     const body = method === 'GET' ? undefined : '{}'
     const type = body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }
     // By the name of a crawler it gets an invoice that crawlers share.
-    const asked = { method, headers: { ...headers, ...type, host, 'user-agent': 'boltgate doctor, as 402index' } }
-    const answer = await reach(new URL(path, here), asked, body)
+    const options = { method, headers: { ...headers, ...type, host, 'user-agent': 'boltgate doctor, as 402index' } }
+    const answer = await reach(new URL(path, here), options, body)
     if (typeof answer === 'string' || answer.status !== 402)
       wrong.push(`${method} ${path} ${typeof answer === 'string' ? answer : `answers ${answer.status}`}`)
   }

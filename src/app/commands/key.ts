@@ -44,15 +44,15 @@ export async function key(args: readonly string[], out: Output): Promise<number>
     }
   })
   const kind = kindOf(positionals)
-  const made = kind.keyOf({
+  const created = kind.keyOf({
     dir: values.dir ?? join(homedir(), kind.folder),
     credential: values.macaroon ?? null,
     network: values.network ?? null,
     address: values.address ?? null,
     isPublic: values.public
   })
-  for (const remark of made.remarks) out.complain(remark)
-  out.print(made.key)
+  for (const remark of created.remarks) out.complain(remark)
+  out.print(created.key)
   return 0
 }
 

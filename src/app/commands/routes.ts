@@ -103,10 +103,10 @@ function partOf<T extends YAMLMap | YAMLSeq>(
     there.flow = false
     return there
   }
-  const made = document.createNode(empty, { flow: false })
-  document.set(name, made)
-  if (!is(made)) throw new TypeError(`${name} is of another kind`)
-  return made
+  const created = document.createNode(empty, { flow: false })
+  document.set(name, created)
+  if (!is(created)) throw new TypeError(`${name} is of another kind`)
+  return created
 }
 
 function written({ name, match, price, description, chain, upstream }: RouteConfig): object {

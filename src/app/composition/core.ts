@@ -146,8 +146,8 @@ function pagesOnDemand(
   sandbox: PaywallDependencies['sandbox']
 ): ChallengePages {
   let pages: Promise<ChallengePages> | undefined
-  return async asked => {
+  return async request => {
     pages ??= import('../../web/pay/paywall.ts').then(({ openPaywall }) => openPaywall({ ...known, sandbox }))
-    return (await pages)(asked)
+    return (await pages)(request)
   }
 }

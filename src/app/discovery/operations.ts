@@ -26,13 +26,14 @@ class PublishedDocument {
 
   reply(ctx: Context): Result {
     const version = this.#version()
-    let made = this.#made
-    if (made === null || made.version !== version) made = this.#made = { version, plain: this.#make(), gzip: null }
+    let created = this.#made
+    if (created === null || created.version !== version)
+      created = this.#made = { version, plain: this.#make(), gzip: null }
     const headers = [...FOR_A_MINUTE, 'Vary', 'Accept-Encoding']
-    if (!acceptsGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: made.plain, headers }
+    if (!acceptsGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: created.plain, headers }
     return {
       status: 200,
-      body: (made.gzip ??= gzipSync(made.plain)),
+      body: (created.gzip ??= gzipSync(created.plain)),
       headers: [...headers, 'Content-Encoding', 'gzip']
     }
   }
@@ -115,9 +116,12 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     if (known !== undefined) return known
     const tag = served().find(operation => partOf(operation.tag) === name)?.tag
     if (tag === undefined && name !== INDEX) return null
-    const made = new PublishedDocument(facts.config, tag === undefined ? index : () => openApiText({ tag }, written()))
-    parts.set(name, made)
-    return made
+    const created = new PublishedDocument(
+      facts.config,
+      tag === undefined ? index : () => openApiText({ tag }, written())
+    )
+    parts.set(name, created)
+    return created
   }
   const sale = new PublishedDocument(facts.config, () => saleDocument(written()).text)
   const whole = new PublishedDocument(facts.config, () => openApiText('whole', written()))

@@ -80,13 +80,13 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
   const having = (fact: SaleFact): ReadEntry[] => chain.filter(({ facts }) => facts?.provides?.includes(fact) === true)
   const active = (entries: readonly ReadEntry[]): ReadEntry[] => entries.filter(({ entry }) => !entry.disabled)
   const all = having('challenge')
-  const asking = active(all)
+  const challenging = active(all)
   const taking = active(having('payment'))
   const called = ({ entry }: ReadEntry): string => `${quote(entry.plugin)} (line ${entry.at.line})`
 
-  const alone = asking.find(({ facts }) => facts?.terminal === true)
+  const alone = challenging.find(({ facts }) => facts?.terminal === true)
   if (alone !== undefined) {
-    const other = [...asking, ...taking].find(read => read !== alone)
+    const other = [...challenging, ...taking].find(read => read !== alone)
     if (other !== undefined)
       findings.report(
         'BG_CHAIN_SALE',
@@ -108,7 +108,7 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
     const naming = active(having('target')).find(
       ({ entry }) => alwaysHolds(entry.when, route.match) && entry.mode === 'enforce'
     )
-    const first = chain.find(read => asking.includes(read) || taking.includes(read))
+    const first = chain.find(read => challenging.includes(read) || taking.includes(read))
     if (naming === undefined) {
       findings.report(
         'BG_CHAIN_SALE',
@@ -129,8 +129,8 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
   const costs = proxied || !isFree(route.price ?? 0)
   const place: Path = proxied ? [...at, 'chain'] : [...at, 'price']
   const found = proxied ? `found a merchant's proxy, but` : 'found a price, but'
-  const [asked] = asking
-  if (costs && asked === undefined) {
+  const [challenge] = challenging
+  if (costs && challenge === undefined) {
     const [disabled] = all
     if (disabled === undefined)
       findings.report(
@@ -148,28 +148,28 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
       )
     return
   }
-  if (asked === undefined) return
-  if (asking.every(({ entry }) => entry.mode === 'observe')) {
+  if (challenge === undefined) return
+  if (challenging.every(({ entry }) => entry.mode === 'observe')) {
     if (costs)
       findings.warn(
         'BG_CHAIN_SALE',
         place,
-        `${found} ${called(asked)} of the chain ${name} only observes: every request is served without payment`,
+        `${found} ${called(challenge)} of the chain ${name} only observes: every request is served without payment`,
         proxied ? 'value' : 'key'
       )
     return
   }
-  if (costs && !asking.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) {
+  if (costs && !challenging.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) {
     findings.report(
       'BG_CHAIN_SALE',
       place,
-      `${found} ${called(asked)} of the chain ${name} takes part only under its "when", and what that leaves out would be served without payment; allowed: the entry without when, or with one that covers every request of the route`,
+      `${found} ${called(challenge)} of the chain ${name} takes part only under its "when", and what that leaves out would be served without payment; allowed: the entry without when, or with one that covers every request of the route`,
       proxied ? 'value' : 'key'
     )
     return
   }
   // Asking and taking under one condition are skipped together.
-  const missing = asking.find(
+  const missing = challenging.find(
     ({ entry: { when } }) =>
       !taking.some(
         ({ entry }) => alwaysHolds(entry.when, route.match) || JSON.stringify(entry.when) === JSON.stringify(when)

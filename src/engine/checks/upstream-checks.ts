@@ -80,12 +80,12 @@ function addressed(routes: Placed): Array<readonly [RouteConfig, number, string,
 export function doubledPath(url: string, path: string): { part: string; whole: string; without: string } | null {
   const { origin, pathname } = new URL(url)
   const base = segments(pathname)
-  const asked = segments(path)
-  const twice = base.findIndex((_, at) => base.slice(at).every((segment, nth) => asked[nth] === segment))
+  const requested = segments(path)
+  const twice = base.findIndex((_, at) => base.slice(at).every((segment, nth) => requested[nth] === segment))
   if (twice === -1) return null
   return {
     part: joined(base.slice(twice)),
-    whole: joined([...base, ...asked]),
+    whole: joined([...base, ...requested]),
     without: origin + joined(base.slice(0, twice))
   }
 }

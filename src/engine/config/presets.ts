@@ -15,11 +15,12 @@ export function takes({ match }: Pick<RouteConfig, 'match'>, method: string, pat
     !(method === 'HEAD' && match.method.includes('GET'))
   )
     return false
-  const asked = path.split('/')
+  const requested = path.split('/')
   return match.path.some(pattern => {
     const segments = pattern.split('/')
-    if (segments.at(-1) === '*' ? asked.length < segments.length : segments.length !== asked.length) return false
-    return segments.every((segment, at) => segment === '*' || segment.startsWith(':') || segment === asked[at])
+    if (segments.at(-1) === '*' ? requested.length < segments.length : segments.length !== requested.length)
+      return false
+    return segments.every((segment, at) => segment === '*' || segment.startsWith(':') || segment === requested[at])
   })
 }
 

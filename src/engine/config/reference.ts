@@ -72,7 +72,7 @@ function rowsOf(schema: Keywords, key: string, required: boolean, shown: Shown =
   const own = rowOf(schema, key, required)
   const rows: Row[] = []
   // Alternatives may share keys, which are listed once.
-  const told = new Set([key])
+  const listed = new Set([key])
   let like: string | undefined
   for (const { object, suffix } of inner) {
     const prefix = `${key}${suffix}`
@@ -84,8 +84,8 @@ function rowsOf(schema: Keywords, key: string, required: boolean, shown: Shown =
       }
       shown.set(property, { mapping: prefix, name })
       const below = rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name), shown)
-      rows.push(...below.filter(row => !told.has(row.key)))
-      for (const row of below) told.add(row.key)
+      rows.push(...below.filter(row => !listed.has(row.key)))
+      for (const row of below) listed.add(row.key)
     }
   }
   if (like !== undefined)

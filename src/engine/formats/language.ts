@@ -46,9 +46,9 @@ export function currentLanguage(): Language {
 
 /** Addresses of the same page in each language; null where it has none. */
 export function languageLinks(): ReadonlyArray<readonly [Language, string]> | null {
-  const asked = readers.getStore()?.query ?? null
-  if (asked === null) return null
-  const query = new URLSearchParams(asked)
+  const search = readers.getStore()?.query ?? null
+  if (search === null) return null
+  const query = new URLSearchParams(search)
   return (Object.keys(LANGUAGES) as Language[]) /* its own keys */
     .map(language => {
       query.set('lang', language)

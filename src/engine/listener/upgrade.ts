@@ -201,7 +201,7 @@ export function openTunnel(
       // Without this header Node would see a response and no upgrade.
       const protocol = switched.headers.upgrade ?? client.protocol
       try {
-        if (!isAskedFor(protocol, client.protocol))
+        if (!isRequested(protocol, client.protocol))
           throw badGateway('The upstream switched to a protocol that was not asked for.')
         await accepted({ status: 101, headers })
         let head = 'HTTP/1.1 101 Switching Protocols\r\n'
@@ -294,8 +294,8 @@ function badGateway(message: string, cause?: unknown): LongError {
 }
 
 /** A server may switch to nothing else (RFC 9110 7.8). */
-function isAskedFor(protocol: string, asked: string): boolean {
-  const members = new Set(asked.split(',').map(member => trimmed(member).toLowerCase()))
+function isRequested(protocol: string, requested: string): boolean {
+  const members = new Set(requested.split(',').map(member => trimmed(member).toLowerCase()))
   return protocol.split(',').every(each => members.has(trimmed(each).toLowerCase()))
 }
 

@@ -62,12 +62,12 @@ export class NameTable<T> {
   }
 
   #look(name: string): T {
-    const made = this.#decide(name)
-    if (name.length > WIDTH) return made
+    const created = this.#decide(name)
+    if (name.length > WIDTH) return created
     // A flood of new names must not evict the usual ones for good.
     if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
-    this.#remembered.set(name, made)
-    return made
+    this.#remembered.set(name, created)
+    return created
   }
 }
 

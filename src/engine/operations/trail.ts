@@ -9,7 +9,7 @@ export interface Change {
   /** Path parameters; for sign-ins the client's network, as `address`. */
   readonly target: Readonly<Record<string, string>>
   /** The request without possibly secret texts: see `shownOf`. */
-  readonly asked: unknown
+  readonly input: unknown
 }
 
 export interface Trail {

@@ -132,10 +132,10 @@ async function buildChain(
         guard = null
       }
       if (paid !== null && (entry.plugin === 'internal' || plugin?.terminal === true)) hooks.push(paid)
-      const made = await setUp(entry, route, served, info, config.mode, around, slots)
-      if (made.establishes !== undefined && entry.mode === 'enforce')
-        callers.push({ kind: made.establishes, when: entry.when })
-      hooks.push(fitted(made, entry, slots, around))
+      const created = await setUp(entry, route, served, info, config.mode, around, slots)
+      if (created.establishes !== undefined && entry.mode === 'enforce')
+        callers.push({ kind: created.establishes, when: entry.when })
+      hooks.push(fitted(created, entry, slots, around))
     }
     return { chain: new Chain(hooks, slots.count), callers }
   } catch (error) {

@@ -114,9 +114,11 @@ export async function harness(
   for (const item of entries) {
     const entry = 'plugin' in item ? item : { plugin: item }
     terminal = entry.plugin.terminal === true
-    const made = await setUp(entry, route, options, slot)
+    const created = await setUp(entry, route, options, slot)
     const condition = conditionOf(entry.when)
-    hooks.push(condition === null ? made : conditional(made, condition, slot<boolean>(`${entry.plugin.name} taken`)))
+    hooks.push(
+      condition === null ? created : conditional(created, condition, slot<boolean>(`${entry.plugin.name} taken`))
+    )
   }
   const records: Records = { sent: new WeakMap(), ended: new WeakMap() }
   if (!terminal) hooks.push({ handle: (ctx, responder) => answer(options.answer ?? {}, ctx, responder, records) })

@@ -188,7 +188,7 @@ async function onRecord(
     principal,
     operation: operation.id,
     target,
-    asked: shownOf(body ?? {}, operation.body)
+    input: shownOf(body ?? {}, operation.body)
   })
   let result: Result
   try {

@@ -53,8 +53,8 @@ function narrowed(): object {
   const known: Array<readonly [Narrowing, mask: number]> = []
   return {
     // While the tree is built it asks for what it is about to set, of which each is new.
-    get: (asked: RequestValues | Narrowing) =>
-      asked instanceof Narrowing ? 0 : known.find(([narrowing]) => narrowing.holds(asked))?.[1],
+    get: (request: RequestValues | Narrowing) =>
+      request instanceof Narrowing ? 0 : known.find(([narrowing]) => narrowing.holds(request))?.[1],
     set(narrowing: Narrowing, mask: number): void {
       known.push([narrowing, mask])
       known.sort(([a], [b]) => b.conditions - a.conditions)

@@ -168,13 +168,13 @@ export class Snapshot implements ExchangeEvents {
     const found = find(router, ctx, ctx.method)
     const announced = announcedMethod(ctx)
     if (announced === null) return found
-    const asked = find(router, ctx, announced)
+    const target = find(router, ctx, announced)
     const namesOptions = found?.value.info.config?.match.method?.includes('OPTIONS') === true
-    if (!namesOptions && asked?.value.chain.answersPreflights === true) {
+    if (!namesOptions && target?.value.chain.answersPreflights === true) {
       ctx.preflight = 'own'
-      return asked
+      return target
     }
-    ctx.preflight = namesOptions || (asked !== null && asked.value === found?.value) ? 'own' : 'strange'
+    ctx.preflight = namesOptions || (target !== null && target.value === found?.value) ? 'own' : 'strange'
     return found
   }
 

@@ -174,9 +174,9 @@ export class Round {
     if (client === '') return this.#unlimited
     const known = this.#shares.get(client)
     if (known !== undefined) return known
-    const made = new ClientShare(this.#most)
-    this.#shares.set(client, made)
-    return made
+    const created = new ClientShare(this.#most)
+    this.#shares.set(client, created)
+    return created
   }
 }
 

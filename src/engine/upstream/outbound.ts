@@ -59,14 +59,14 @@ export function outboundCall(guard: AddressGuard | null, tls: UpstreamTls | null
     })
     try {
       signal.throwIfAborted()
-      const asked = client.request({
+      const pending = client.request({
         method: request.method,
         path: `${url.pathname}${url.search}`,
         headers: [...request.headers],
         body: request.body ?? null,
         signal
       })
-      const response = await Promise.race([asked, over.promise])
+      const response = await Promise.race([pending, over.promise])
       return { status: response.statusCode, body: await beginning(response.body, request.keep ?? 0) }
     } finally {
       signal.removeEventListener('abort', end)

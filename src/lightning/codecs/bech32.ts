@@ -108,12 +108,12 @@ export function bytesOf(given: Uint8Array): Buffer {
 }
 
 export function wordsOf(bytes: Uint8Array): Uint8Array {
-  const made = new Uint8Array(Math.ceil((bytes.length * 8) / 5))
+  const created = new Uint8Array(Math.ceil((bytes.length * 8) / 5))
   let [at, held, bits] = [0, 0, 0]
   for (let index = 0; index < bytes.length; index++) {
     held = ((held << 8) | (bytes[index] ?? 0)) & 0xfff
-    for (bits += 8; bits >= 5; bits -= 5) made[at++] = (held >> (bits - 5)) & 31
+    for (bits += 8; bits >= 5; bits -= 5) created[at++] = (held >> (bits - 5)) & 31
   }
-  if (bits > 0) made[at] = (held << (5 - bits)) & 31
-  return made
+  if (bits > 0) created[at] = (held << (5 - bits)) & 31
+  return created
 }

@@ -50,9 +50,9 @@ export async function satoshisOf(prices: Prices, currency: Currency, amount: str
 /** Satoshis of an amount at `price` per bitcoin, rounded up, at least 1 (decision 47). */
 export function atPrice(amount: Decimal, price: Decimal): number {
   const places = BigInt(price.places + BTC_PLACES)
-  const asked = amount.digits * 10n ** places
+  const scaled = amount.digits * 10n ** places
   const each = price.digits * 10n ** BigInt(amount.places)
-  const satoshis = (asked + each - 1n) / each
+  const satoshis = (scaled + each - 1n) / each
   return Number(satoshis < 1n ? 1n : satoshis)
 }
 

@@ -61,12 +61,12 @@ export const NO_LIMIT: Bucket = Object.freeze({ burst: 1e9, perMinute: 1e9 })
  * the budget. Under pressure, clients and places with the fewest go first, floods take the rest, and flooded places
  * share equally. Invoices made ahead come near last.
  */
-export function tokensToKeep(standing: CallPriority, bucket: Bucket): number {
-  if (standing === 'keyed') return 0
-  if (standing === 'ahead') return Math.min(bucket.burst - 1, bucket.burst * KEPT_FOR_WAITING)
-  const reserve = standing.hasPaid ? RESERVE : RESERVE_OF_PAYING
-  const ofClient = standing.unpaid / (standing.unpaid + HALFWAY)
-  const ofPlace = Math.min(1, standing.inPlace / bucket.perMinute)
+export function tokensToKeep(priority: CallPriority, bucket: Bucket): number {
+  if (priority === 'keyed') return 0
+  if (priority === 'ahead') return Math.min(bucket.burst - 1, bucket.burst * KEPT_FOR_WAITING)
+  const reserve = priority.hasPaid ? RESERVE : RESERVE_OF_PAYING
+  const ofClient = priority.unpaid / (priority.unpaid + HALFWAY)
+  const ofPlace = Math.min(1, priority.inPlace / bucket.perMinute)
   return Math.min(
     bucket.burst - 1,
     bucket.burst * (reserve + ((1 - reserve) * (WEIGHT_OF_CLIENT * ofClient + ofPlace)) / (WEIGHT_OF_CLIENT + 1))
@@ -162,10 +162,10 @@ export class CallBudget {
    * Spends calls, one by default. `limit` names one of our address; the key's own always counts.
    * @throws NothingSent with the true wait when too little is left for this caller
    */
-  async spend(limit: string | undefined, key: string | null, standing: CallPriority, calls = 1): Promise<void> {
+  async spend(limit: string | undefined, key: string | null, priority: CallPriority, calls = 1): Promise<void> {
     if (calls === 0) return
-    if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), standing, calls)
-    await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, standing, calls)
+    if (limit !== undefined) await this.#take(limit, this.#addressKey(limit), this.#ofAddress(limit), priority, calls)
+    await this.#take('account', this.#accountKey(key), this.#limits.ofAccount, priority, calls)
   }
 
   /** Records a provider's 429 and its seconds: of our address for a named limit, else of this key. */
@@ -203,14 +203,14 @@ export class CallBudget {
     return { provider: this.kind, limit, exhausted: waitMs > 0, retryAfter: waitMs > 0 ? seconds(waitMs) : null }
   }
 
-  async #take(limit: string, name: string, bucket: Bucket, standing: CallPriority, calls: number): Promise<void> {
+  async #take(limit: string, name: string, bucket: Bucket, priority: CallPriority, calls: number): Promise<void> {
     // A cost above the bucket's size would block forever.
     const cost = Math.min(calls, bucket.burst)
-    const keep = Math.min(tokensToKeep(standing, bucket), bucket.burst - cost)
+    const keep = Math.min(tokensToKeep(priority, bucket), bucket.burst - cost)
     const taken = await this.#ask(state => state.takeTokens(name, bucket, cost, keep))
     if (limit !== 'account') this.#level(limit, Math.max(0, taken.left) / bucket.burst)
     if (taken.allowed) return
-    this.#refused(limit, typeof standing === 'string' ? standing : standing.hasPaid ? 'paying' : 'anonymous')
+    this.#refused(limit, typeof priority === 'string' ? priority : priority.hasPaid ? 'paying' : 'anonymous')
     if (limit === 'account') this.#note(name, taken.retryAfterMs)
     throw new NothingSent(
       'The payment provider may not be called more often at the moment.',

@@ -134,7 +134,7 @@ export class KeyedCalls<Server extends KeyedServer> {
   async within<T>(
     key: Secret<string> | null,
     run: (...at: KeyedCall<Server>) => Promise<T>,
-    standing?: CallPriority
+    priority?: CallPriority
   ): Promise<T> {
     const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
     const isTrusted = this.#isTrusted(key, server)
@@ -150,13 +150,13 @@ export class KeyedCalls<Server extends KeyedServer> {
       (limit: AbortSignal) =>
       (origin: string): CallProvider => {
         const trusted = (isTrusted && origin === server.origin) || origin === this.#ownOrigin
-        return httpOf({ origin }, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, standing)
+        return httpOf({ origin }, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, priority)
       }
     try {
       return await httpOf(server, isTrusted, inKey(this.#kind)).within(
         secret,
         (call, limit) => run(call, server, elsewhere(limit)),
-        standing
+        priority
       )
     } catch (error) {
       throw error instanceof KeyUnusable ? error.refusal : (this.#kind.explained?.(error, server) ?? error)

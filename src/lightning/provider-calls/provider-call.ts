@@ -140,14 +140,14 @@ export class ProviderHttp {
   async within<T>(
     key: Secret<string> | null,
     run: (call: CallProvider, limit: AbortSignal) => Promise<T>,
-    standing: CallPriority = 'keyed'
+    priority: CallPriority = 'keyed'
   ): Promise<T> {
     const limit = new AbortController()
     const timer = this.#options.clock.after(this.#options.timeout, () => {
       limit.abort()
     })
     try {
-      return await run(this.under(limit.signal, key, standing), limit.signal)
+      return await run(this.under(limit.signal, key, priority), limit.signal)
     } finally {
       timer.cancel()
     }
@@ -157,7 +157,7 @@ export class ProviderHttp {
    * Calls with a key within another host's time limit.
    * @throws ProviderRefused as `within`
    */
-  under(limit: AbortSignal, key: Secret<string> | null, standing: CallPriority = 'keyed'): CallProvider {
+  under(limit: AbortSignal, key: Secret<string> | null, priority: CallPriority = 'keyed'): CallProvider {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text))
       throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
@@ -165,7 +165,7 @@ export class ProviderHttp {
       const { method } = call
       const span = isTracing ? beginCall(method, { 'http.request.method': method, 'server.address': this.#host }) : null
       try {
-        const response = await this.#call(call, text, limit, standing)
+        const response = await this.#call(call, text, limit, priority)
         span?.end()
         return response
       } catch (error) {
@@ -210,10 +210,10 @@ export class ProviderHttp {
     call: ProviderCall,
     key: string | null,
     limit: AbortSignal,
-    standing: CallPriority
+    priority: CallPriority
   ): Promise<ProviderResponse> {
     const exchange = async (): Promise<Reply> => {
-      await this.#options.budget.spend(call.sharedLimit, key, standing, call.cost)
+      await this.#options.budget.spend(call.sharedLimit, key, priority, call.cost)
       return await this.#exchange(call, key, limit)
     }
     const reply = await exchange()

@@ -20,7 +20,7 @@ export interface ChargeRequest {
   /** Kinds may differ; `Charge.expiresAt` is authoritative. */
   readonly expirySeconds: number
   /** Sets how much budget to leave to others; `keyed` by default. */
-  readonly standing?: CallPriority
+  readonly priority?: CallPriority
   /** Order details for kinds that show them to payer and payee; not for challenges. */
   readonly order?: ChargeOrder
 }

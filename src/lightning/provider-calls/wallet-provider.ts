@@ -31,7 +31,7 @@ import type {
 
 export interface WalletCalls<At extends readonly unknown[]> {
   /** Runs calls under one time limit, on behalf of `standing`. */
-  within<T>(key: Secret<string> | null, run: (...at: At) => Promise<T>, standing?: CallPriority): Promise<T>
+  within<T>(key: Secret<string> | null, run: (...at: At) => Promise<T>, priority?: CallPriority): Promise<T>
   close(): Promise<void>
 }
 
@@ -103,7 +103,7 @@ export function walletProvider<At extends readonly unknown[]>(
     }),
     createCharge: async (key, request) => {
       requireSats(request.amountSats)
-      return await calls.within(key, (...at) => wallet.createCharge(request, ...at), request.standing)
+      return await calls.within(key, (...at) => wallet.createCharge(request, ...at), request.priority)
     },
     lookUp: async (key, chargeId) => {
       if (!(wallet.isChargeId?.(chargeId) ?? PAYMENT_HASH.test(chargeId))) return null
@@ -123,7 +123,7 @@ export function walletProvider<At extends readonly unknown[]>(
     },
     ...(createFiatCharge && {
       createFiatCharge: (key, request) =>
-        calls.within(key, (...at) => createFiatCharge(request, ...at), request.standing)
+        calls.within(key, (...at) => createFiatCharge(request, ...at), request.priority)
     }),
     ...(payouts && {
       createPayout: (key, request) => calls.within(key, (...at) => payouts.create(request, ...at)),

@@ -97,7 +97,7 @@ export class SeatedPayee implements Payee {
   readonly #provider: Provider
   readonly #network: InvoiceNetwork | null
   readonly #key: () => Secret<string> | null
-  readonly #told: ((error: unknown) => void) | undefined
+  readonly #onOutcome: ((error: unknown) => void) | undefined
   readonly #clock: Pick<Clock, 'after'> | undefined
 
   /**
@@ -109,7 +109,7 @@ export class SeatedPayee implements Payee {
     account: string,
     key: () => Secret<string> | null,
     instead: Payee | null,
-    told?: (error: unknown) => void,
+    onOutcome?: (error: unknown) => void,
     clock?: Pick<Clock, 'after'>
   ) {
     const { slot, name, provider, network, invoicesAhead: most } = seat
@@ -124,7 +124,7 @@ export class SeatedPayee implements Payee {
     this.#provider = provider
     this.#network = network
     this.#key = key
-    this.#told = told
+    this.#onOutcome = onOutcome
     this.#clock = clock
     const convert = provider.createFiatCharge?.bind(provider)
     this.createFiatInvoice =
@@ -134,7 +134,7 @@ export class SeatedPayee implements Payee {
   async createInvoice(request: ChargeRequest): Promise<Charge> {
     return await this.#noted(
       this.#made(this.#provider.createCharge(this.#key(), request)),
-      request.standing === 'ahead'
+      request.priority === 'ahead'
     )
   }
 
@@ -152,21 +152,21 @@ export class SeatedPayee implements Payee {
     return this.#provider.lookUpPayout(this.#key(), request, payoutId)
   }
 
-  async #made(asked: Promise<Charge>): Promise<Charge> {
-    return requireNetwork(await asked, this.#network)
+  async #made(pending: Promise<Charge>): Promise<Charge> {
+    return requireNetwork(await pending, this.#network)
   }
 
   /** Invoices made ahead may be refused to leave budget for waiting buyers; an outage shows before they are sold out. */
   async #noted(made: Promise<Charge>, isAhead = false): Promise<Charge> {
     const slow = this.#clock?.after(SLOW, () =>
-      this.#told?.(new ProviderUnavailable(undefined, undefined, undefined, 'timeout'))
+      this.#onOutcome?.(new ProviderUnavailable(undefined, undefined, undefined, 'timeout'))
     )
     try {
       const charge = await made
-      this.#told?.(null)
+      this.#onOutcome?.(null)
       return charge
     } catch (error) {
-      if (!isAhead || isOutage(error)) this.#told?.(error)
+      if (!isAhead || isOutage(error)) this.#onOutcome?.(error)
       throw error
     } finally {
       slow?.cancel()

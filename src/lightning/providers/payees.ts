@@ -209,10 +209,10 @@ export class Payees {
       keys.map(async ({ seat, key }) => verdictOn(await seat.provider.validateKey(new Secret(key)), seat.network))
     )
     const said = tried.map((one, index) => ({ one, kind: keys[index]?.seat.kind ?? '' }))
-    const away = tried.find(one => one.status === 'rejected')
+    const failure = tried.find(one => one.status === 'rejected')
     const verdicts = said.flatMap(({ one, kind }) => (one.status === 'fulfilled' ? [{ ...one.value, kind }] : []))
     const isValid = verdicts.every(verdict => verdict.isValid)
-    if (away !== undefined && isValid) throw away.reason
+    if (failure !== undefined && isValid) throw failure.reason
     const [only] = verdicts
     if (keys.length === 1 && only !== undefined) return { isValid, message: only.message }
     return { isValid, message: verdicts.map(({ kind, message }) => `${kind}: ${message}`).join(' ') }

@@ -75,12 +75,12 @@ export class Charges {
    * Records the provider's answer to a request made at `askedAt` (milliseconds). Repeated and outdated news change
    * nothing.
    */
-  async observe(charged: Charged, seen: ChargeState, askedAt: number): Promise<void> {
+  async observe(charged: Charged, seen: ChargeState, polledAt: number): Promise<void> {
     if (charged.type === 'payment')
       await this.#dependencies.payments.observe(
         { merchantId: charged.owner, invoiceId: charged.invoiceId },
         seen,
-        askedAt
+        polledAt
       )
     else if (seen.status === 'paid') await this.#dependencies.settlements.settled(charged.paymentHash)
   }
@@ -92,7 +92,7 @@ export class Charges {
   async observeSettled(
     { slot, kind, owner, lookUp }: SettledAccount,
     settled: readonly SettledCharge[],
-    askedAt: number
+    polledAt: number
   ): Promise<{ readonly found: number; readonly isAnswered: boolean }> {
     const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
     let found = 0
@@ -104,7 +104,7 @@ export class Charges {
       const seen = states.get(charged.chargeId) ?? (await lookUp(charged.chargeId))
       isAnswered &&= seen !== null
       if (seen === null) continue
-      await this.observe(charged, seen, askedAt)
+      await this.observe(charged, seen, polledAt)
       found++
     }
     return { found, isAnswered }

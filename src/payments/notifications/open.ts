@@ -96,8 +96,8 @@ export function openNotifications(dependencies: {
   events.listen({
     recovered(slot, name, host) {
       for (const { poller, job } of polls.filter(each => each.slot === slot && each.name === name)) {
-        const asked = hasten(poller, job, host).finally(() => under.delete(asked))
-        under.add(asked)
+        const check = hasten(poller, job, host).finally(() => under.delete(check))
+        under.add(check)
       }
     }
   })

@@ -213,7 +213,7 @@ export function afterPoll(
   state: PollState,
   poll: Poll,
   outcome: PollOutcome,
-  askedAt: number,
+  polledAt: number,
   rules: PollRules
 ): PollState {
   const turn = state.turns[poll.account]
@@ -223,7 +223,7 @@ export function afterPoll(
     turns: { ...state.turns, [poll.account]: { ...turn, ...change } }
   })
   // The key was saved since: results of the old one do not count.
-  if (turn.wokenAt > askedAt) return state
+  if (turn.wokenAt > polledAt) return state
   const answering = { restsUntil: 0, faults: 0, fault: null }
   switch (outcome.type) {
     case 'listed':
@@ -233,7 +233,7 @@ export function afterPoll(
         ...answering,
         position: outcome.position,
         coveredTo: outcome.asOf,
-        ...(outcome.reach === 'newest' && turn.cursor === null ? { cursor: '', sweptAt: askedAt } : {})
+        ...(outcome.reach === 'newest' && turn.cursor === null ? { cursor: '', sweptAt: polledAt } : {})
       })
     case 'looked up':
       return changed({
@@ -248,7 +248,7 @@ export function afterPoll(
       return changed({
         faults,
         fault: outcome.fault,
-        restsUntil: askedAt + Math.min(first * 2 ** (faults - 1), longest)
+        restsUntil: polledAt + Math.min(first * 2 ** (faults - 1), longest)
       })
     }
     case 'left alone':

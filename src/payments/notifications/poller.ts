@@ -40,7 +40,7 @@ export class Poller {
   /** Cached open challenges; `until` in monotonic milliseconds. */
   #ofChallenges: { readonly found: readonly OpenChallenges[]; readonly until: number } | null = null
   /** Unreachable accounts by host, oldest first. */
-  readonly #away = new Map<string, Set<string>>()
+  readonly #unreachable = new Map<string, Set<string>>()
 
   constructor(dependencies: PollerDependencies) {
     this.#dependencies = dependencies
@@ -82,9 +82,9 @@ export class Poller {
 
   /** Schedules the accounts of a host that answers again; false without any. */
   async recovered(host: string): Promise<boolean> {
-    const accounts = this.#away.get(host)
+    const accounts = this.#unreachable.get(host)
     if (accounts === undefined) return false
-    this.#away.delete(host)
+    this.#unreachable.delete(host)
     await this.#dependencies.memory.recovered(accounts)
     return true
   }
@@ -162,9 +162,10 @@ export class Poller {
   }
 
   #note(host: string, account: string): void {
-    const accounts = this.#away.get(host) ?? new Set()
-    if (accounts.size === 0 && this.#away.size >= MAX_AWAY) this.#away.delete(this.#away.keys().next().value ?? '')
-    this.#away.set(host, accounts.add(account))
+    const accounts = this.#unreachable.get(host) ?? new Set()
+    if (accounts.size === 0 && this.#unreachable.size >= MAX_AWAY)
+      this.#unreachable.delete(this.#unreachable.keys().next().value ?? '')
+    this.#unreachable.set(host, accounts.add(account))
   }
 
   async #list(
@@ -175,7 +176,7 @@ export class Poller {
   ): Promise<PollOutcome> {
     const { slot, kind, charges, clock, log } = this.#dependencies
     if (provider.listSettled === undefined) throw new TypeError(`${kind} has no list of what was settled`)
-    const askedAt = clock.now()
+    const polledAt = clock.now()
     const {
       charges: settled,
       reach,
@@ -183,13 +184,13 @@ export class Poller {
       position
     } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
       // The list would be as large next time: look payments up one by one.
-      if (error instanceof OversizedResponse) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
+      if (error instanceof OversizedResponse) return { charges: [], reach: 'newest', asOf: polledAt, position: null }
       throw error
     })
     const { found, isAnswered } = await charges.observeSettled(
       { slot, kind, owner, lookUp: chargeId => lookedUp(provider, key, chargeId) },
       settled,
-      askedAt
+      polledAt
     )
     if (found > 0)
       log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
@@ -217,13 +218,13 @@ export class Poller {
     for (const { chargeId, invoiceId, merchantId } of payments) {
       // A slow provider must not delay the next listings: the next run continues.
       if (signal.aborted || clock.monotonic() - begun >= rules.tick) return { type: 'looked up', cursor }
-      const askedAt = clock.now()
+      const polledAt = clock.now()
       const seen = await lookedUp(provider, key, chargeId)
       if (seen !== null)
         await charges.observe(
           { type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false },
           seen,
-          askedAt
+          polledAt
         )
       cursor = chargeId
     }

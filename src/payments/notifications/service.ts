@@ -209,9 +209,9 @@ export class Notifications {
   async #look({ provider, slot, name }: SeatView, charged: Charged): Promise<void> {
     const { charges, log } = this.#dependencies
     const key = await ownerKey(charged.owner, { slot, kind: name }, this.#dependencies)
-    const askedAt = this.#dependencies.clock.now()
+    const polledAt = this.#dependencies.clock.now()
     const seen = key === null ? null : await provider.lookUp(key, charged.chargeId)
-    if (seen !== null) await charges.observe(charged, seen, askedAt)
+    if (seen !== null) await charges.observe(charged, seen, polledAt)
     else
       log.warn(
         { slot, merchantId: charged.owner, chargeId: charged.chargeId },

@@ -63,12 +63,12 @@ export class PaymentChanges {
   }
 
   /** Records a provider's answer to a request made at `askedAt` (milliseconds); null for an unknown payment. */
-  async observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
+  async observe(key: PaymentKey, seen: ChargeState, polledAt: number): Promise<Payment | null> {
     let before: PaymentStatus | null = null
     const after = await this.#locked(key, async (sql, payment) => {
       before = payment.status
       let now = payment
-      for (const { to, paidAt, receivedSats } of next(payment, seen, askedAt)) {
+      for (const { to, paidAt, receivedSats } of next(payment, seen, polledAt)) {
         now = await this.apply(sql, now, to, { paidAt, receivedSats }, true)
       }
       const receivedSats = moreReceived(now, seen.receivedSats)
@@ -193,7 +193,7 @@ export function moreReceived(payment: Timed, receivedSats: number | null): numbe
  * Transitions that a provider's report causes, in order. `askedAt` is in milliseconds: "unpaid" expires a payment only
  * when reported after its end (decision 178).
  */
-export function next(payment: Payment, seen: ChargeState, askedAt: number): readonly Transition[] {
+export function next(payment: Payment, seen: ChargeState, polledAt: number): readonly Transition[] {
   const step = (to: PaymentStatus): Transition => ({
     to,
     paidAt: to === 'paid' ? seen.settledAt : null,
@@ -212,7 +212,7 @@ export function next(payment: Payment, seen: ChargeState, askedAt: number): read
     case 'processing':
       return canBecome(payment.status, 'processing') ? [step('processing')] : []
     case 'unpaid': {
-      const late = due(payment, askedAt)
+      const late = due(payment, polledAt)
       return late === null ? [] : [late]
     }
   }

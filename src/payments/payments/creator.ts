@@ -121,13 +121,13 @@ export class PaymentCreator {
     const order = { orderId, successUrl, customerEmail, customerName, metadata }
     return await byFirst(payees.forMerchant(merchant), async (payee): Promise<Maker> => {
       const terms = { description, expirySeconds: PAYABLE_SECONDS[payee.slot], order }
-      const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
+      const created = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
       if (details.currency !== 'BTC' && payee.createFiatInvoice !== null) {
         const charge = await payee.createFiatInvoice({ ...terms, currency: details.currency, amount: details.amount })
-        return { ...made, charge, amountSats: satoshisAsked(charge) }
+        return { ...created, charge, amountSats: satoshisAsked(charge) }
       }
       const amountSats = await satoshisOf(prices, details.currency, details.amount)
-      return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
+      return { ...created, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
     })
   }
 

@@ -7,7 +7,7 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 
 const unknown = "There is no such payment, or it is another account's."
 const refused = 'The payment provider refused.'
-const away = 'The payment provider or the database is down. Retry-After says when to retry.'
+const unavailable = 'The payment provider or the database is down. Retry-After says when to retry.'
 const correlation = {
   'X-Correlation-Id':
     'Returned in the response and logged. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
@@ -75,7 +75,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         400: 'The key of the provider that made the invoice is no longer saved.',
         404: unknown,
         502: refused,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, params }) => ({
         status: 200,
@@ -97,7 +97,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         404: unknown,
         409: 'Money has come, or is on its way; nothing was changed.',
         502: refused,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, params }) => ({
         status: 200,
@@ -117,7 +117,7 @@ function readings(payments: Payments): AnyOperation[] {
       summary: 'One payment',
       description: 'The stored state; the provider is not called. Fulfill the order when the status is paid.',
       params: byInvoice,
-      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: unavailable },
       handle: async ({ ctx, params }) => ({
         status: 200,
         body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId))
@@ -131,7 +131,7 @@ function readings(payments: Payments): AnyOperation[] {
       summary: 'Get a payment by your order ID; write a slash as %2F',
       description: 'Recovers a payment after a lost response: the orderId is unique among your payments.',
       params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
-      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: unavailable },
       handle: async ({ ctx, params }) => ({
         status: 200,
         body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId))
@@ -151,7 +151,7 @@ function readings(payments: Payments): AnyOperation[] {
       responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
         404: 'There is no such payment.',
-        503: away
+        503: unavailable
       },
       handle: async ({ params }) => ({ status: 200, body: { status: await payments.status(params.invoiceId) } })
     })

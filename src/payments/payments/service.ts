@@ -56,7 +56,7 @@ export class Payments {
       log: dependencies.log,
       polled: () => this.#polled,
       record: key => this.#changes.recordDue(key, dependencies.clock.now()),
-      ask: key => this.#asked(key)
+      ask: key => this.#pollProvider(key)
     })
   }
 
@@ -187,23 +187,23 @@ export class Payments {
    * Records a provider's report of `askedAt` (milliseconds). Repeated and outdated news change nothing. Null for an
    * unknown payment.
    */
-  observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
-    return this.#changes.observe(key, seen, askedAt)
+  observe(key: PaymentKey, seen: ChargeState, polledAt: number): Promise<Payment | null> {
+    return this.#changes.observe(key, seen, polledAt)
   }
 
   /**
    * Expires unpaid payments that ended before `askedAt` (milliseconds), after all settlements listed by then were
    * recorded (decision 178).
    */
-  async answered(merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
+  async answered(merchantId: number, slot: ProviderSlot, kind: KindName, polledAt: number): Promise<void> {
     let page: DuePayment[]
     do {
       page = await this.#dependencies.store.unexpired(
-        { by: askedAt, merchantId, seat: `${slot} ${kind}` },
+        { by: polledAt, merchantId, seat: `${slot} ${kind}` },
         null,
         ANSWERED_BATCH
       )
-      for (const payment of page) await this.#changes.recordDue(payment, askedAt)
+      for (const payment of page) await this.#changes.recordDue(payment, polledAt)
     } while (page.length === ANSWERED_BATCH)
   }
 
@@ -295,7 +295,7 @@ export class Payments {
     return this.#dependencies.polled?.() ?? []
   }
 
-  async #asked(key: PaymentKey): Promise<void> {
+  async #pollProvider(key: PaymentKey): Promise<void> {
     const { merchants, store, payees } = this.#dependencies
     const [merchant, payment] = [await merchants.byId(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
     if (merchant === null || payment === null) return
@@ -317,7 +317,7 @@ export class Payments {
     if (step === null || this.#polled.includes(`${payment.slot} ${payment.kind}`)) return payment
     try {
       if (step.to === 'paid') return (await this.#changes.recordDue(payment, clock.now())) ?? payment
-      await this.#asked(payment)
+      await this.#pollProvider(payment)
       return (await store.get(payment.merchantId, payment.invoiceId)) ?? payment
     } catch (error) {
       log.warn(
@@ -330,11 +330,11 @@ export class Payments {
 
   async #lookUp(merchant: Merchant, payment: Payment): Promise<Payment> {
     const { clock, payees, log } = this.#dependencies
-    const askedAt = clock.now()
+    const polledAt = clock.now()
     const maker = payees.maker(merchant, payment.slot, payment.kind)
     const seen = maker === null ? null : await maker.lookUp(payment.chargeId)
     if (seen !== null) {
-      const observed = await this.observe(payment, seen, askedAt)
+      const observed = await this.observe(payment, seen, polledAt)
       return asOf(observed ?? notFound(), clock.now())
     }
     log.warn(

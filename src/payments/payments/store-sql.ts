@@ -259,8 +259,8 @@ export class PaymentStore {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
     if (row === undefined) return null
-    const made = paymentRows.read(row)
-    return { made, fingerprint: row.idempotency_fingerprint, freeAt: made.createdAt + KEY_LIFETIME }
+    const created = paymentRows.read(row)
+    return { made: created, fingerprint: row.idempotency_fingerprint, freeAt: created.createdAt + KEY_LIFETIME }
   }
 
   /** Frees a key used by another body more than a day ago; false without one. */

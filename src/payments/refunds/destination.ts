@@ -114,8 +114,8 @@ export function payoutDestination(type: RefundType, address: string): PayoutDest
 export function requireSameAmount(destination: Destination, amountSats: number): void {
   const { amountMsat } = destination
   if (amountMsat === null || amountMsat === BigInt(amountSats) * 1000n) return
-  const asked = amountMsat % 1000n === 0n ? `${amountMsat / 1000n} satoshis` : `${amountMsat} millisatoshis`
-  throw refusal(`amountSatoshis is ${amountSats}, but the Lightning invoice in refundAddress asks for ${asked}.`)
+  const requested = amountMsat % 1000n === 0n ? `${amountMsat / 1000n} satoshis` : `${amountMsat} millisatoshis`
+  throw refusal(`amountSatoshis is ${amountSats}, but the Lightning invoice in refundAddress asks for ${requested}.`)
 }
 
 function readInvoice(text: string, network: InvoiceNetwork, now: number): Destination {

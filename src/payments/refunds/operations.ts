@@ -23,7 +23,7 @@ import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSe
 export const RefundId = Type.Object({ refundId: Type.String() })
 const InvoiceId = Type.Object({ invoiceId: Type.String() })
 const missing = "There is no such refund, or it is another merchant's."
-const away = 'The payment provider did not report the state of the refund.'
+const unavailable = 'The payment provider did not report the state of the refund.'
 
 export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
@@ -139,8 +139,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       responses: {
         200: { description: 'The current refund.', schema: RefundDetails },
         404: missing,
-        502: away,
-        503: away
+        502: unavailable,
+        503: unavailable
       },
       handle: async ({ ctx, params }) => ({
         status: 200,

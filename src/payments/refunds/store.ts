@@ -86,9 +86,9 @@ export class RefundStore {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from refunds where merchant_id = ${merchantId} and idempotency_key = ${key}`
     if (row === undefined) return null
-    const made = refundRows.read(row)
-    const freeAt = isOpen(made) ? null : made.createdAt + KEY_LIFETIME
-    return { made, fingerprint: row.idempotency_fingerprint, freeAt }
+    const created = refundRows.read(row)
+    const freeAt = isOpen(created) ? null : created.createdAt + KEY_LIFETIME
+    return { made: created, fingerprint: row.idempotency_fingerprint, freeAt }
   }
 
   /** Frees the idempotency key of a refund that its client never learned of. */

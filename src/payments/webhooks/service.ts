@@ -162,23 +162,23 @@ export class Webhooks {
     const { database, endpoints, store, clock } = this.#dependencies
     if (!isWebhookId(id)) throw notFound()
     const resent = await database.transaction(async sql => {
-      const made = await store.resend(sql, merchant.id, id, clock.now())
-      if (made === null) return null
-      const { endpointId } = made.delivery
+      const created = await store.resend(sql, merchant.id, id, clock.now())
+      if (created === null) return null
+      const { endpointId } = created.delivery
       // Throws inside the transaction, to roll it back.
       if (endpointId === null && merchant.webhookUrl === null)
         throw new ShortError(WEBHOOK_URL_MISSING, 'No webhook URL is set')
       if (endpointId !== null && (await endpoints.find(sql, merchant.id, endpointId))?.isActive !== true)
         throw new ShortError(WEBHOOK_URL_MISSING, 'The webhook endpoint is paused or was removed')
       // A key of its own: the scheduled attempt may hold the other one.
-      if (made.attempt !== null)
+      if (created.attempt !== null)
         await this.attempts.enqueue(
           sql,
-          made.delivery,
-          { delivery: id, attempt: made.attempt },
-          { key: `${id}:${made.attempt}:now`, pace: paceOf(made, clock.now()) }
+          created.delivery,
+          { delivery: id, attempt: created.attempt },
+          { key: `${id}:${created.attempt}:now`, pace: paceOf(created, clock.now()) }
         )
-      return made
+      return created
     })
     if (resent === null) throw notFound()
     return deliveryView(resent.delivery)

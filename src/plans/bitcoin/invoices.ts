@@ -58,20 +58,20 @@ export class PlanInvoices {
     const { price } = await prices.quote('USD')
     const { plan } = request.subscription
     const priceUsd = planPricesUsd[plan]
-    const made: { invoice: BitcoinInvoice | null } = { invoice: null }
+    const created: { invoice: BitcoinInvoice | null } = { invoice: null }
     const { challenge, again } = await minting.mint(offerOf(request, atPrice(knownDecimal(String(priceUsd)), price)), {
       clientKey: request.clientKey,
       digest: null,
       keyed: request.keyed,
       record: async challenge => {
-        made.invoice = await this.#numbered(challenge, request, priceUsd, async (sql, invoice) => {
+        created.invoice = await this.#numbered(challenge, request, priceUsd, async (sql, invoice) => {
           await challengeStore.insert(sql, challenge)
           await request.record(sql, invoice)
           await store.insertInvoice(sql, invoice)
         })
       }
     })
-    if (made.invoice !== null) return { invoice: made.invoice, again: false }
+    if (created.invoice !== null) return { invoice: created.invoice, again: false }
     const found = await store.byPaymentHash(database.sql, challenge.paymentHash)
     if (found === null) throw new Error('a challenge of a plan has no invoice')
     return { invoice: found.invoice, again }

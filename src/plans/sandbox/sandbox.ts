@@ -144,7 +144,7 @@ export class SandboxBilling implements BillingProvider {
       if (row?.kind !== 'checkout') return null
       if (row.subscription_id !== null) return row.subscription_id
       const { plan, email, customerName, merchantId, customerId, trialDays } = checkoutOf(row)
-      const made = {
+      const created = {
         subscription: `sub_sandbox_${token(random)}`,
         customer: customerId ?? `cus_sandbox_${token(random)}`
       }
@@ -152,10 +152,10 @@ export class SandboxBilling implements BillingProvider {
       await tx`
         insert into sandbox_subscriptions (subscription_id, customer_id, merchant_id, email, customer_name, plan_tier, status, current_period_end, started_at)
         values (
-          ${made.subscription}, ${made.customer}, ${merchantId}, ${email}, ${customerName}, ${plan}, ${trialDays === 0 ? 'active' : 'trialing'},
+          ${created.subscription}, ${created.customer}, ${merchantId}, ${email}, ${customerName}, ${plan}, ${trialDays === 0 ? 'active' : 'trialing'},
           ${new Date(now + (trialDays === 0 ? PERIOD : trialDays * DAY))}, ${new Date(now)})`
-      await tx`update sandbox_billing_sessions set subscription_id = ${made.subscription} where session_id = ${sessionId}`
-      return made.subscription
+      await tx`update sandbox_billing_sessions set subscription_id = ${created.subscription} where session_id = ${sessionId}`
+      return created.subscription
     })
     if (subscriptionId === null) return false
     await this.#report(take, 'checkout.session.completed', {

@@ -106,7 +106,7 @@ export class HeldPermits {
     const want = isBusy ? Math.max(1, Math.min(last.size * 2, Math.ceil(limit / batches))) : 1
     for (;;) {
       // Measured before the query, so that permits end before their window in Redis.
-      const asked = this.#clock.monotonic()
+      const startedAt = this.#clock.monotonic()
       const { granted, beyond, left, back, window } = await this.#shared.take(
         key,
         limit,
@@ -123,11 +123,11 @@ export class HeldPermits {
       const held: Permits = {
         left: granted,
         beyond,
-        until: asked + Math.max(left, 1),
+        until: startedAt + Math.max(left, 1),
         spent: granted === 0,
         limit,
         size: granted,
-        holdUntil: asked + holdMs,
+        holdUntil: startedAt + holdMs,
         window
       }
       this.#permits.set(key, held)

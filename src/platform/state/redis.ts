@@ -88,14 +88,14 @@ function clientOf(url: string): Redis | Cluster {
  */
 export async function openRedisState(url: string, options: RedisStateOptions): Promise<RedisState> {
   const redis = clientOf(url)
-  let away = false
+  let isDown = false
   const gone = (reason: string): void => {
-    if (!away) options.log.error({ reason }, 'The state (Redis) is unavailable; retrying')
-    away = true
+    if (!isDown) options.log.error({ reason }, 'The state (Redis) is unavailable; retrying')
+    isDown = true
   }
   const back = (): void => {
-    if (away) options.log.info('The state (Redis) is back')
-    away = false
+    if (isDown) options.log.info('The state (Redis) is back')
+    isDown = false
   }
   redis.on('error', (error: Error) => {
     gone(error.message)

@@ -127,9 +127,9 @@ export class StateUnavailable extends Error {
 }
 
 /** Undefined while the state is down: for hints to people, which must fail no request. */
-export async function quietly<T>(asked: T | Promise<T>): Promise<T | undefined> {
+export async function quietly<T>(pending: T | Promise<T>): Promise<T | undefined> {
   try {
-    return await asked
+    return await pending
   } catch (error) {
     if (error instanceof StateUnavailable) return undefined
     throw error

@@ -33,11 +33,11 @@ export async function refusedModel(
 ): Promise<string | null> {
   if (models === null) return null
   const isInPath = isByField(prices) && 'path' in prices.by
-  const asked =
+  const values =
     usage === 'gemini'
       ? [geminiModel(ctx.path)]
       : [model, isInPath ? await readField(prices.by, ctx) : null, await readField({ json: 'model' }, ctx)]
-  const named = asked.filter(each => each !== null)
+  const named = values.filter(each => each !== null)
   if (named.length > 0 && named.every(each => typeof each === 'string' && models.includes(each))) return null
   return `This key is limited to the models ${models.join(', ')}`
 }

@@ -317,8 +317,11 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
             await settlements.settled(await topUpOf(claims, body.preimage, balance.id))
             return ready(200, standingView(await opened(challenge)))
           }
-          const made = await minting.forRequest(ctx, topUpOffer(await keyOffer(options, ctx, body.amount), balance.id))
-          const { invoice, paymentHash, amountSats, expiresAt } = made.challenge
+          const created = await minting.forRequest(
+            ctx,
+            topUpOffer(await keyOffer(options, ctx, body.amount), balance.id)
+          )
+          const { invoice, paymentHash, amountSats, expiresAt } = created.challenge
           return ready(201, { invoice, paymentHash, amountSats, expiresAt: iso(expiresAt) })
         })
     })

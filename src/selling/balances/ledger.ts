@@ -43,7 +43,7 @@ export class Ledger {
   readonly #database: Pick<Database, 'listen' | 'notify'>
   readonly #clock: Clock
   readonly #log: Log
-  readonly #told: (chargedMsat: number, unpaidMsat: number) => void
+  readonly #onCharged: (chargedMsat: number, unpaidMsat: number) => void
   readonly #times: LeaseTimes
   readonly #slices = new Slices()
   readonly #writes: SliceWrites
@@ -76,7 +76,7 @@ export class Ledger {
     this.#database = database
     this.#clock = clock
     this.#log = log
-    this.#told = settled ?? (() => {})
+    this.#onCharged = settled ?? (() => {})
     this.gateway = gateway ?? randomUUID()
     const shared = { store, clock, times, slices: this.#slices, gateway: this.gateway }
     this.#writes = new SliceWrites({ ...shared, log })
@@ -237,13 +237,13 @@ export class Ledger {
     const unpaidMsat = cost - charged
     if (cost > 0 || use.basis === 'usage') slice.entries.add(use, charged, unpaidMsat)
     this.#writes.soon(slice)
-    if (!isBudget(slice.balanceId)) this.#told(charged, unpaidMsat)
+    if (!isBudget(slice.balanceId)) this.#onCharged(charged, unpaidMsat)
     return { chargedMsat: charged, unpaidMsat, leftMsat: slice.left }
   }
 
   /** A lost slice has nothing to take. */
   #unpaid({ balanceId }: Slice, msat: number): Settled {
-    if (!isBudget(balanceId)) this.#told(0, msat)
+    if (!isBudget(balanceId)) this.#onCharged(0, msat)
     return { chargedMsat: 0, unpaidMsat: msat, leftMsat: 0 }
   }
 

@@ -45,7 +45,7 @@ export class MeteredRequest {
   #hidesUsage = false
   #isFiltered = false
   /** Growing the reservation, or ending the response. */
-  #asking: Promise<void> | null = null
+  #growing: Promise<void> | null = null
   /** The balance is exhausted; an event stream may finish its event. */
   #isUsedUp = false
   #grace = EVENT_REST
@@ -158,15 +158,15 @@ export class MeteredRequest {
 
   #take(bytes: Uint8Array): void | Promise<void> {
     this.#charge.take(bytes)
-    if (this.#charge.isSettled) return this.#asking ?? undefined
+    if (this.#charge.isSettled) return this.#growing ?? undefined
     if (this.#isUsedUp) {
       this.#grace -= bytes.byteLength
       if (!this.#charge.isBetweenEvents && this.#grace > 0) return
       // These bytes go first.
-      this.#asking = Promise.resolve().then(() => this.#end(usedUp()))
-      return this.#asking
+      this.#growing = Promise.resolve().then(() => this.#end(usedUp()))
+      return this.#growing
     }
-    return this.#asking ?? this.#cover(this.#charge.soFarMsat)
+    return this.#growing ?? this.#cover(this.#charge.soFarMsat)
   }
 
   /** Reserves each second that begins. */
@@ -174,7 +174,7 @@ export class MeteredRequest {
     const { clock, metering } = this.#options
     if (this.#charge.isSettled || this.#isUsedUp) return
     const elapsed = clock.monotonic() - (this.#charge.forwardedAt ?? clock.monotonic())
-    if (this.#asking === null) void this.#cover(metering.cost({ input: 0, output: Math.floor(elapsed / 1000) + 1 }))
+    if (this.#growing === null) void this.#cover(metering.cost({ input: 0, output: Math.floor(elapsed / 1000) + 1 }))
     this.#timer = clock.after(1000 - (elapsed % 1000), () => {
       this.#tick()
     })
@@ -183,13 +183,13 @@ export class MeteredRequest {
   #cover(msat: number): void | Promise<void> {
     const grown = this.#charge.grow(msat)
     if (grown === 'grown') return
-    this.#asking = this.#covered(grown)
-    return this.#asking
+    this.#growing = this.#covered(grown)
+    return this.#growing
   }
 
-  async #covered(asked: GrowthResult | Promise<GrowthResult>): Promise<void> {
-    const grown = await asked
-    this.#asking = null
+  async #covered(growth: GrowthResult | Promise<GrowthResult>): Promise<void> {
+    const grown = await growth
+    this.#growing = null
     if (grown === 'grown' || this.#charge.isSettled) return
     if (grown === 'away') {
       await this.#end(balanceUnavailable())
@@ -202,7 +202,7 @@ export class MeteredRequest {
     }
     this.#timer?.cancel()
     this.#timer = this.#options.clock.after(EVENT_ENDS, () => {
-      if (!this.#charge.isSettled) this.#asking ??= this.#end(usedUp())
+      if (!this.#charge.isSettled) this.#growing ??= this.#end(usedUp())
     })
   }
 
@@ -210,8 +210,8 @@ export class MeteredRequest {
   async #end(error: LongError): Promise<void> {
     if (this.#charge.isSettled) return
     this.#timer?.cancel()
-    this.#asking = this.#ended(error, this.#charge.settleRead(false))
-    await this.#asking
+    this.#growing = this.#ended(error, this.#charge.settleRead(false))
+    await this.#growing
   }
 
   async #ended(error: LongError, settling: Settled | Promise<Settled>): Promise<void> {

@@ -121,7 +121,7 @@ export class Balances {
         this.#dependencies
       )
     } catch (error) {
-      throw error instanceof GatewayError ? error : away(error)
+      throw error instanceof GatewayError ? error : unavailable(error)
     } finally {
       if (typeof budgets === 'string') begun.abandon()
     }
@@ -142,7 +142,7 @@ export class Balances {
     try {
       answer = await this.#dependencies.ledger.reserve(balanceId, metering.reservedMsat)
     } catch (error) {
-      throw error instanceof GatewayError ? error : away(error)
+      throw error instanceof GatewayError ? error : unavailable(error)
     }
     if (answer.kind === 'refused') return { ...answer, neededMsat: metering.reservedMsat }
     const turn = meter === null ? null : this.#turn(meter, answer)
@@ -243,7 +243,7 @@ export class Balances {
       if (answer.kind === 'refused' && answer.why === 'unknown' && (await this.#open(payment, meter)))
         answer = await this.#dependencies.ledger.reserve(payment.paymentHash, metering.reservedMsat)
     } catch (error) {
-      throw error instanceof GatewayError ? error : away(error)
+      throw error instanceof GatewayError ? error : unavailable(error)
     }
     if (answer.kind === 'reserved') return await this.#forward(ctx, payment, meter, metering, answer)
     return await this.#usedUp(ctx, payment, metering, answer.leftMsat)
@@ -340,7 +340,7 @@ function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): v
   )
 }
 
-function away(cause: unknown): Unavailable {
+function unavailable(cause: unknown): Unavailable {
   return new Unavailable(
     'Balance unavailable',
     'The balance could not be asked at the moment; nothing was taken from it. Send the same request again.',

@@ -54,7 +54,7 @@ export class SliceGrants {
       }
       let grantedSlice: GrantedSlice | null
       // Later ones may have opened the balance or added to it since.
-      const asked = slice.waiting.length
+      const requested = slice.waiting.length
       try {
         grantedSlice = await this.#grab(slice, first)
       } catch (error) {
@@ -76,7 +76,7 @@ export class SliceGrants {
         continue
       }
       tries = 0
-      this.#refuse(slice, grantedSlice, first, asked)
+      this.#refuse(slice, grantedSlice, first, requested)
     }
     slice.isRequesting = false
     // Without a grant there is nothing to write.
@@ -134,7 +134,7 @@ export class SliceGrants {
   }
 
   /** Refuses the first of the `asked` waiters that the answer is for, and those that ask for as much or more. */
-  #refuse(slice: Slice, grantedSlice: GrantedSlice | null, first: GrantWaiter, asked: number): void {
+  #refuse(slice: Slice, grantedSlice: GrantedSlice | null, first: GrantWaiter, requested: number): void {
     const why: Refused['why'] =
       grantedSlice === null
         ? 'unknown'
@@ -144,7 +144,7 @@ export class SliceGrants {
     const leftMsat = Math.max(0, free)
     const all = new Set(
       slice.waiting
-        .slice(0, asked)
+        .slice(0, requested)
         .filter(each => why !== 'insufficient' || each === first || (!each.isPartial && each.msat >= first.msat))
     )
     slice.waiting = slice.waiting.filter(waiting => !all.has(waiting))

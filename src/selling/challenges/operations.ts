@@ -66,7 +66,7 @@ function problem(description: string, schema: OperationResponse['schema'] = Prob
 }
 
 const invalid = problem('Something in the request is not valid; the type says what.')
-const away = problem('A required component is down; nothing was done. Retry-After says when to retry.')
+const unavailable = problem('A required component is down; nothing was done. Retry-After says when to retry.')
 
 /** The idempotency key in the headers, the standard name first (decision 20). */
 function headerKey(headers: ReadonlyHeaders): string | null {
@@ -142,7 +142,7 @@ function producerRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage },
         400: invalid,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, query }) => {
         const page = await producer.list(merchantOf(ctx), query)
@@ -159,7 +159,7 @@ function producerRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       responses: {
         200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
         404: problem("There is no such challenge, or it is another account's."),
-        503: away
+        503: unavailable
       },
       params: Type.Object({ paymentHash: Type.String({ 'x-judged': true }) }),
       handle: async ({ ctx, params }) => ({
@@ -178,7 +178,7 @@ function producerRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       responses: {
         200: { description: 'One page, retired ones included.', schema: EndpointPage },
         400: invalid,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, query }) => {
         const page = await producer.endpoints(merchantOf(ctx), query)
@@ -198,7 +198,7 @@ function producerRows(producer: Producer, refuse: Refuse): AnyOperation[] {
         204: { description: 'Retired. Paid credentials stay valid.' },
         400: invalid,
         404: problem('No challenge was ever made for this resource.'),
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, body }) => {
         await producer.retire(merchantOf(ctx), body.resource)
@@ -227,7 +227,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
         'Checks signature, preimage, term and revocation. It uses nothing up: a token is good for every request until it ends. ' +
         'Compare resource with what the buyer asked for.',
       body: TokenInput,
-      responses: { 200: { description: 'The verdict.', schema: TokenVerdict }, 400: invalid, 503: away },
+      responses: { 200: { description: 'The verdict.', schema: TokenVerdict }, 400: invalid, 503: unavailable },
       handle: async ({ ctx, body }) => ({
         status: 200,
         body: await verifier.verify(merchantOf(ctx), body.macaroon, body.preimage)
@@ -249,7 +249,7 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
           schema: VerifyCredentialView
         },
         400: invalid,
-        503: away
+        503: unavailable
       },
       handle: async ({ ctx, body }) => ({ status: 200, body: await verifier.consume(merchantOf(ctx), body) })
     })

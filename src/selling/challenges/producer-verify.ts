@@ -63,7 +63,7 @@ export class ProducerVerifier {
    * @throws ProducerProblem 503 without the database, which leaves the token's validity open
    */
   async verify(merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
-    const token = await this.#asked(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
+    const token = await this.#fromDatabase(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
     this.#dependencies.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
     if ('kind' in token) return { valid: false, error: token.detail }
     const { paymentHash, amountSats } = token.challenge
@@ -76,7 +76,7 @@ export class ProducerVerifier {
    */
   async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
     const { clock, counters } = this.#dependencies
-    const consumed = await this.#asked(() => this.#consume(merchant, input))
+    const consumed = await this.#fromDatabase(() => this.#consume(merchant, input))
     counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
     if ('kind' in consumed)
       return {
@@ -190,7 +190,7 @@ export class ProducerVerifier {
       : invalidToken('disabled', 'L402 is not enabled on this server')
   }
 
-  async #asked<T>(step: () => Promise<T>): Promise<T> {
+  async #fromDatabase<T>(step: () => Promise<T>): Promise<T> {
     try {
       return await step()
     } catch (error) {

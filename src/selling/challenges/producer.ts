@@ -134,7 +134,9 @@ export class Producer {
     const now = clock.now()
     const since = query.since === undefined ? null : this.#time(query.since)
     const status = query.status ?? null
-    const { rows, total } = await this.#asked(() => this.#store.list(merchant.id, { ...page, status, since, now }))
+    const { rows, total } = await this.#fromDatabase(() =>
+      this.#store.list(merchant.id, { ...page, status, since, now })
+    )
     return {
       challenges: rows.map(row => challengeAt(row, now)),
       total,
@@ -146,7 +148,7 @@ export class Producer {
 
   /** @throws ProducerProblem 404 if unknown or another merchant's */
   async get(merchant: Merchant, paymentHash: string): Promise<ChallengeView> {
-    const row = isHex32(paymentHash) ? await this.#asked(() => this.#store.get(merchant.id, paymentHash)) : null
+    const row = isHex32(paymentHash) ? await this.#fromDatabase(() => this.#store.get(merchant.id, paymentHash)) : null
     if (row === null)
       throw new ProducerProblem(
         this.problemBase,
@@ -159,7 +161,7 @@ export class Producer {
   /** Includes retired ones. */
   async endpoints(merchant: Merchant, query: EndpointQuery): Promise<EndpointPage> {
     const page = clamped(query)
-    const { rows, total } = await this.#asked(() => this.#store.endpoints(merchant.id, page))
+    const { rows, total } = await this.#fromDatabase(() => this.#store.endpoints(merchant.id, page))
     return {
       endpoints: rows.map(row => ({
         resource: row.resource,
@@ -174,7 +176,8 @@ export class Producer {
   /** Ends new challenges for a resource and frees its place under the cap. Paid tokens stay valid. */
   async retire(merchant: Merchant, resource: string): Promise<void> {
     const now = this.#dependencies.clock.now()
-    const known = resource.isWellFormed() && (await this.#asked(() => this.#store.retire(merchant.id, resource, now)))
+    const known =
+      resource.isWellFormed() && (await this.#fromDatabase(() => this.#store.retire(merchant.id, resource, now)))
     if (!known)
       throw new ProducerProblem(
         this.problemBase,
@@ -351,7 +354,7 @@ export class Producer {
     return this.#or('challenge-not-recorded', 'The challenge could not be durably recorded, so none was issued.', step)
   }
 
-  #asked<T>(step: () => Promise<T>): Promise<T> {
+  #fromDatabase<T>(step: () => Promise<T>): Promise<T> {
     return this.#or('service-unavailable', 'The database cannot be asked at the moment.', step)
   }
 

@@ -53,7 +53,7 @@ export class Claims {
     const { leases, store } = this.#options
     // Before the row is read: a spend is either in the row or still known here.
     const delivered = leases.delivered(paymentHash)
-    const challenge = await store.find(paymentHash).catch(away)
+    const challenge = await store.find(paymentHash).catch(unavailable)
     return delivered && challenge?.state === 'leased' ? { ...challenge, state: 'spent' } : challenge
   }
 
@@ -70,7 +70,7 @@ export class Claims {
   ): Promise<Challenge | null> {
     const { clock, store } = this.#options
     const row = { paymentHash, scheme, condition, now: clock.now() }
-    return this.#counted(await store.claim(this.#where(merchantId), row).catch(away), scheme)
+    return this.#counted(await store.claim(this.#where(merchantId), row).catch(unavailable), scheme)
   }
 
   /**
@@ -80,7 +80,7 @@ export class Claims {
   async claimSummary(paymentHash: string, merchantId: string | null, condition: ClaimCondition): Promise<Sale | null> {
     const { clock, store } = this.#options
     const row = { paymentHash, scheme: 'l402', condition, now: clock.now() } as const
-    return this.#counted(await store.claimSummary(this.#where(merchantId), row).catch(away), 'l402')
+    return this.#counted(await store.claimSummary(this.#where(merchantId), row).catch(unavailable), 'l402')
   }
 
   /**
@@ -99,7 +99,7 @@ export class Claims {
     const where = this.#where(merchantId)
     const taken = await leases
       .acquire(paymentHash, row => store.lease(where, { ...row, scheme, bond }), isFinal)
-      .catch(away)
+      .catch(unavailable)
     if (taken === null) return null
     this.count(taken.claimed, scheme)
     return { lease: taken.lease, challenge: taken.claimed.challenge }
@@ -113,7 +113,7 @@ export class Claims {
   async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
     const { leases, store } = this.#options
     const where = this.#where(merchantId)
-    const taken = await leases.acquire(paymentHash, row => store.consume(where, row)).catch(away)
+    const taken = await leases.acquire(paymentHash, row => store.consume(where, row)).catch(unavailable)
     if (taken === null) return null
     this.count(taken.claimed, 'payment')
     try {
@@ -147,7 +147,7 @@ export class Claims {
   }
 }
 
-function away(cause: unknown): never {
+function unavailable(cause: unknown): never {
   throw new Unavailable(
     'Payment verification unavailable',
     'The payment could not be verified at the moment; nothing was used up. Send the same request again.',

@@ -96,13 +96,13 @@ export class Invoicing {
     try {
       const first = await this.#options.payee(offer)
       invoiceRequest = isKeyed ? null : await this.#options.reputation.request(request.clientKey, offer.place)
-      const standing = invoiceRequest?.client ?? 'keyed'
+      const priority = invoiceRequest?.client ?? 'keyed'
       return await byFirst(first, async payee => {
         const isUnhashed = (this.#unhashed.get(accountOf(payee, offer)) ?? 0) > this.#options.clock.now()
         const wanted = isUnhashed ? undefined : hashed
         const ready = isKeyed ? null : this.#ready(payee, offer, wanted)
         if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
-        return { payee, ...(await this.#made(payee, offer, expiry, standing, wanted)) }
+        return { payee, ...(await this.#made(payee, offer, expiry, priority, wanted)) }
       })
     } catch (error) {
       invoiceRequest?.refused()
@@ -140,11 +140,13 @@ export class Invoicing {
     payable: number,
     hashed: Hashed
   ): Promise<StockedInvoice & Perishable> {
-    const asked = this.#options.clock.now()
+    const requestedAt = this.#options.clock.now()
     const { charge, invoice } = await this.#made(payee, offer, 2 * payable, 'ahead', hashed)
     const end = endOf(invoice, charge)
     const outlivesToken = end - this.#options.clock.now() > offer.tokenValiditySeconds * 1000
-    const handOutUntil = outlivesToken ? asked : Math.min(asked + (end - asked) / 2, end - payable * 1000)
+    const handOutUntil = outlivesToken
+      ? requestedAt
+      : Math.min(requestedAt + (end - requestedAt) / 2, end - payable * 1000)
     return { charge, invoice, handOutUntil }
   }
 
@@ -153,23 +155,23 @@ export class Invoicing {
     payee: ChallengePayee,
     offer: PricedOffer,
     expirySeconds: number,
-    standing: CallPriority,
+    priority: CallPriority,
     hashed: Hashed
   ): Promise<StockedInvoice> {
     const { amountSats, tokenPath, fiat } = offer
     const description = shortDescription(offer.description, roomBeside(tokenPath, fiat))
-    const plain = { amountSats, description, expirySeconds, standing }
+    const plain = { amountSats, description, expirySeconds, standing: priority }
     if (hashed === undefined) return this.#checked(payee, offer, await this.#inTime(payee.createInvoice(plain)))
-    let made: StockedInvoice
+    let created: StockedInvoice
     try {
-      made = this.#checked(payee, offer, await this.#inTime(payee.createInvoice({ ...plain, hashed })))
-      if (made.invoice.descriptionHash === hashed.hash) return made
+      created = this.#checked(payee, offer, await this.#inTime(payee.createInvoice({ ...plain, hashed })))
+      if (created.invoice.descriptionHash === hashed.hash) return created
     } catch (error) {
       if (!(error instanceof ProviderRefused && error.reason === 'request')) throw error
-      made = this.#checked(payee, offer, await this.#inTime(payee.createInvoice(plain)))
+      created = this.#checked(payee, offer, await this.#inTime(payee.createInvoice(plain)))
     }
     this.#unhashed.set(accountOf(payee, offer), this.#options.clock.now() + REFUSED_MS)
-    return made
+    return created
   }
 
   /** @throws Unavailable, and logs the fault */
@@ -195,7 +197,7 @@ export class Invoicing {
     }
   }
 
-  async #inTime<T>(asked: Promise<T>): Promise<T> {
+  async #inTime<T>(pending: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     const timer = this.#options.clock.after(PROVIDER_MS, () => {
       late.reject(
@@ -208,7 +210,7 @@ export class Invoicing {
       )
     })
     try {
-      return await Promise.race([asked, late.promise])
+      return await Promise.race([pending, late.promise])
     } finally {
       timer.cancel()
     }

@@ -206,9 +206,9 @@ export class Minting {
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
       const last = this.#pending.running(client).find(pending => pending.binding === binding)
       if (last !== undefined) {
-        const made = await last.made
+        const created = await last.made
         // It may have been revoked since this request came.
-        return this.#stillGood(made, settings) ? this.#again(made) : this.mint(offer, request)
+        return this.#stillGood(created, settings) ? this.#again(created) : this.mint(offer, request)
       }
     }
     if (held.inPlace >= settings.maxPerPlace) {
@@ -221,14 +221,14 @@ export class Minting {
       )
     }
 
-    const made = this.#mint.make(offer, request, binding, settings, paymentHash => {
+    const created = this.#mint.make(offer, request, binding, settings, paymentHash => {
       pending.paymentHash = paymentHash
     })
-    const pending: PendingChallenge = { made, binding, begunAt: this.#options.clock.now(), paymentHash: null }
+    const pending: PendingChallenge = { made: created, binding, begunAt: this.#options.clock.now(), paymentHash: null }
     this.#pending.begin(client, pending)
     let done = false
     try {
-      const challenge = await made
+      const challenge = await created
       done = true
       return this.#new(challenge)
     } finally {

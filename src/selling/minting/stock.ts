@@ -33,7 +33,7 @@ interface StockEntry<T> {
   /** Target of ready and pending items. */
   size: number
   /** Monotonic milliseconds, as `restsUntil`. */
-  askedAt: number
+  requestedAt: number
   restsUntil: number
   /** Evicted: pending items are discarded too. */
   isGone: boolean
@@ -92,8 +92,8 @@ export class Stock<T extends Perishable> {
     this.#dropOld(shelf)
     const taken = shelf.ready.shift() ?? null
     if (taken !== null) this.#ready--
-    else if (now - shelf.askedAt <= request.keeps && shelf.size < request.most) shelf.size++
-    shelf.askedAt = now
+    else if (now - shelf.requestedAt <= request.keeps && shelf.size < request.most) shelf.size++
+    shelf.requestedAt = now
     if (now - this.#takenAt >= BURST_GAP) this.#burstSince = now
     this.#takenAt = now
     counted(taken === null ? 'miss' : 'hit', 1)
@@ -134,7 +134,7 @@ export class Stock<T extends Perishable> {
       ready: [],
       making: 0,
       size: 0,
-      askedAt: -Infinity,
+      requestedAt: -Infinity,
       restsUntil: -Infinity,
       isGone: false
     }
@@ -205,15 +205,15 @@ export class Stock<T extends Perishable> {
     this.#count(request.maker, 1)
     shelf.making++
     try {
-      const made = await request.make()
+      const created = await request.make()
       if (shelf.isGone) this.#unused(1)
-      else if (made.handOutUntil - clock.now() < request.keeps / 10) {
+      else if (created.handOutUntil - clock.now() < request.keeps / 10) {
         this.#unused(1)
         shelf.size--
         shelf.restsUntil = clock.monotonic() + LONG_PAUSE
       } else {
-        const at = shelf.ready.findLastIndex(({ handOutUntil }) => handOutUntil <= made.handOutUntil) + 1
-        shelf.ready.splice(at, 0, made)
+        const at = shelf.ready.findLastIndex(({ handOutUntil }) => handOutUntil <= created.handOutUntil) + 1
+        shelf.ready.splice(at, 0, created)
         this.#ready++
       }
     } catch (error) {

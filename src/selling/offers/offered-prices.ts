@@ -37,7 +37,7 @@ export class OfferedPrices {
   ask(prices: ReadonlyMap<string, string>): void {
     const at = this.#clock.now()
     for (const [place, price] of this.#now) {
-      if (prices.get(place) !== price) this.#asked(place, price, at)
+      if (prices.get(place) !== price) this.#offered(place, price, at)
     }
     this.#now = prices
     this.#unwritten = true
@@ -109,7 +109,7 @@ export class OfferedPrices {
     for (const row of rows) {
       const { place, price } = row
       const until = row.asked_until.getTime()
-      this.#asked(place, price, until)
+      this.#offered(place, price, until)
       if (until > (latest.get(place)?.until ?? 0)) latest.set(place, { price, until })
     }
     // A process with another price may have ended since; its price would count as offered until the next change.
@@ -117,7 +117,7 @@ export class OfferedPrices {
     if (overtaken.length > 0) await this.#writePrices(this.#database.sql, overtaken)
   }
 
-  #asked(place: string, price: string, until: number): void {
+  #offered(place: string, price: string, until: number): void {
     const prices = this.#former.get(place) ?? new Map<string, number>()
     prices.set(price, Math.max(until, prices.get(price) ?? 0))
     this.#former.set(place, prices)
@@ -150,12 +150,12 @@ export class OfferedPrices {
 
   /** Marks these prices as offered now, later than what they follow: each becomes the last of its place. */
   async #writePrices(sql: Sql, prices: Iterable<readonly [place: string, price: string]>): Promise<void> {
-    const asked = [...prices]
-    if (asked.length === 0) return
+    const offered = [...prices]
+    if (offered.length === 0) return
     await sql`
       insert into offered_prices (place, price, asked_until)
       select asked.place, asked.price, ${new Date(this.#clock.now() + 1)}
-      from unnest(${asked.map(([place]) => place)}::text[], ${asked.map(([, price]) => price)}::text[]) as asked (place, price)
+      from unnest(${offered.map(([place]) => place)}::text[], ${offered.map(([, price]) => price)}::text[]) as asked (place, price)
       on conflict (place, price) do update set asked_until = greatest(offered_prices.asked_until, excluded.asked_until)`
   }
 }

@@ -30,11 +30,11 @@ const SPREAD = 120_000
 
 /** Exact price. Fiat is compared as fiat, whatever its rate. */
 export function isOfPrice(
-  asked: Pick<OfferedPrice, 'amountSats' | 'fiat'>,
+  current: Pick<OfferedPrice, 'amountSats' | 'fiat'>,
   amountSats: number | null,
   fiat: string | null
 ): boolean {
-  return asked.fiat === null ? amountSats === asked.amountSats : fiat === asked.fiat
+  return current.fiat === null ? amountSats === current.amountSats : fiat === current.fiat
 }
 
 /**
@@ -42,19 +42,19 @@ export function isOfPrice(
  * change. A lower price issued after the change was for something else.
  * @param issuedAt of its challenge
  */
-export function buys(asked: OfferedPrice, paid: PaidPrice, issuedAt: number, now: number): boolean {
-  const { grace } = asked
-  if (isOfPrice(asked, paid.amountSats, paid.fiat)) return true
+export function buys(current: OfferedPrice, paid: PaidPrice, issuedAt: number, now: number): boolean {
+  const { grace } = current
+  if (isOfPrice(current, paid.amountSats, paid.fiat)) return true
   if (grace === null) return false
-  if (isMore(paid, asked)) return true
+  if (isMore(paid, current)) return true
   const until = grace.until(paid, issuedAt)
   return until !== null && issuedAt <= until + SPREAD && now < until + grace.duration
 }
 
-function isMore(paid: PaidPrice, asked: OfferedPrice): boolean {
-  if (asked.fiat === null) return paid.amountSats > (asked.amountSats ?? Infinity)
+function isMore(paid: PaidPrice, current: OfferedPrice): boolean {
+  if (current.fiat === null) return paid.amountSats > (current.amountSats ?? Infinity)
   // Validated when the row was written.
-  return paid.fiat !== null && isMoreFiat(paid.fiat as FiatText, asked.fiat)
+  return paid.fiat !== null && isMoreFiat(paid.fiat as FiatText, current.fiat)
 }
 
 /** Key of a remembered price: `10`, `USD 0.002`. */

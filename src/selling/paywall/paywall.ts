@@ -42,7 +42,7 @@ export interface MadePage {
   readonly headers: readonly string[]
 }
 
-export type ChallengePages = (asked: PayPageRequest) => Promise<MadePage>
+export type ChallengePages = (request: PayPageRequest) => Promise<MadePage>
 
 export interface PaywallContext {
   readonly pages: ChallengePages
@@ -157,8 +157,8 @@ export class Paywall {
   async #judge(ctx: Context, offer: Offer, passes: readonly Pass[]): Promise<Paid | Reply | null> {
     const passClaims = this.#passClaims
     const known = await this.#known(passes)
-    const wish = ctx.headers.get(WISH)
-    if (wish !== undefined) return this.#granted(wish, ctx, offer, known)
+    const choice = ctx.headers.get(WISH)
+    if (choice !== undefined) return this.#granted(choice, ctx, offer, known)
     for (const challenge of known) {
       if (!passClaims.holds(challenge, offer)) continue
       if (!isPaid(challenge) && !(await this.#options.polls.isPaid(challenge))) continue
@@ -168,10 +168,10 @@ export class Paywall {
     return null
   }
 
-  async #granted(wish: string, ctx: Context, offer: Offer, known: readonly Challenge[]): Promise<Reply | null> {
+  async #granted(choice: string, ctx: Context, offer: Offer, known: readonly Challenge[]): Promise<Reply | null> {
     const [newest] = known
     if (newest === undefined) return null
-    if (wish === 'follow') {
+    if (choice === 'follow') {
       return {
         status: 200,
         headers: ['Content-Type', 'text/event-stream', ...EVENT_STREAM_HEADERS],
@@ -180,7 +180,7 @@ export class Paywall {
       }
     }
     const { sandbox } = this.#options
-    if (wish !== 'pay' || newest.providerKind !== 'sandbox' || sandbox?.mayPay(ctx) !== true) return null
+    if (choice !== 'pay' || newest.providerKind !== 'sandbox' || sandbox?.mayPay(ctx) !== true) return null
     await sandbox.pay(newest.invoice)
     return { status: 204, headers: ['Cache-Control', 'no-store'], body: null }
   }
@@ -212,10 +212,10 @@ export class Paywall {
           void look()
         }
         const unwatch = known.map(({ paymentHash }) => this.#watch(paymentHash, changed))
-        const looks = clock.every(LOOK_EVERY, changed)
+        const polling = clock.every(LOOK_EVERY, changed)
         changed()
         return () => {
-          looks.cancel()
+          polling.cancel()
           for (const end of unwatch) end()
         }
       }

@@ -42,9 +42,9 @@ export class Lookups<T> {
     const running = this.#running.get(key)
     if (running !== undefined) return running
     if (this.#running.size >= MAX_RUNNING) return null
-    const asked = this.#bounded(key, address).finally(() => this.#running.delete(key))
-    this.#running.set(key, asked)
-    return asked
+    const pending = this.#bounded(key, address).finally(() => this.#running.delete(key))
+    this.#running.set(key, pending)
+    return pending
   }
 
   async #bounded(key: string, address: string): Promise<T | null> {

@@ -55,9 +55,9 @@ async function confirmedNames(dns: NameService, address: string): Promise<{ valu
 }
 
 /** A name or address without records is an answer; a failing server is none. */
-async function absent(asked: Promise<readonly string[]>): Promise<readonly string[]> {
+async function absent(pending: Promise<readonly string[]>): Promise<readonly string[]> {
   try {
-    return await asked
+    return await pending
   } catch (error) {
     if (hasCode(error, 'ENOTFOUND') || hasCode(error, 'ENODATA')) return []
     throw error

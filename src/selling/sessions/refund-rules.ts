@@ -92,7 +92,7 @@ export function refundingOf(session: PrepaidSession | null): Refunding | null {
     status,
     createdAt,
     // Older gateways leave the column out.
-    askedAt: Math.max(createdAt, refundAskedAt ?? 0),
+    requestedAt: Math.max(createdAt, refundAskedAt ?? 0),
     amountSats: session.refundSats,
     feeSats: session.refundFeeSats,
     providerRefundId: session.refundPayoutId,
@@ -105,7 +105,10 @@ export function refundingOf(session: PrepaidSession | null): Refunding | null {
 export function isBeingSent(session: PrepaidSession, now: number): boolean {
   const refund = refundingOf(session)
   return (
-    refund !== null && isUnknownToProvider(refund) && session.toldStatus === null && now - refund.askedAt < SEND_WITHIN
+    refund !== null &&
+    isUnknownToProvider(refund) &&
+    session.toldStatus === null &&
+    now - refund.requestedAt < SEND_WITHIN
   )
 }
 
@@ -126,29 +129,29 @@ export function requestOf(session: PrepaidSession, { reference, amountSats }: Re
  * request can no longer be in flight; lasts ten minutes, and once after a longer outage.
  */
 export function isSentAgain(refund: Refunding, now: number): boolean {
-  const { createdAt, askedAt } = refund
-  const isRepeated = askedAt > createdAt
+  const { createdAt, requestedAt } = refund
+  const isRepeated = requestedAt > createdAt
   return (
     isUnknownToProvider(refund) &&
-    now - askedAt >= SEND_WITHIN &&
+    now - requestedAt >= SEND_WITHIN &&
     now - createdAt < (isRepeated ? UNKNOWN_GRACE : SENT_AGAIN_WITHIN)
   )
 }
 
 /** A refund unknown to its provider was certainly not sent; another reference is safe. */
 export function isNeverSent(refund: Refunding, now: number): boolean {
-  const silence = now - refund.askedAt
+  const silence = now - refund.requestedAt
   return isUnknownToProvider(refund) && silence >= UNKNOWN_GRACE && silence < SENT_AGAIN_WITHIN
 }
 
 /** The refund after its provider does not know it; the grace period begins with the last request. */
 export function afterSilence(refund: Refunding, now: number): Refunding {
-  return now - refund.askedAt < UNKNOWN_GRACE ? refund : afterUnknown(refund, now)
+  return now - refund.requestedAt < UNKNOWN_GRACE ? refund : afterUnknown(refund, now)
 }
 
 /** An operator may settle the refund: its outcome is unknown and no request can be in flight. */
 export function isLost(refund: Refunding, now: number): boolean {
-  return isUnknownToProvider(refund) && now - refund.askedAt >= UNKNOWN_GRACE
+  return isUnknownToProvider(refund) && now - refund.requestedAt >= UNKNOWN_GRACE
 }
 
 /** Why nothing can be done about a refund now. */
@@ -158,7 +161,7 @@ export function standingOf(session: PrepaidSession): string {
   if (session.refundStatus === null) return 'It has not begun, or waits for its next attempt.'
   if (refund?.status !== 'pending') return `It is ${session.refundStatus}.`
   if (!isUnknownToProvider(refund)) return 'The provider accepted it and reports its outcome.'
-  return `It is looked up; what the provider never acknowledges can be settled from ${iso(refund.askedAt + UNKNOWN_GRACE)} on.`
+  return `It is looked up; what the provider never acknowledges can be settled from ${iso(refund.requestedAt + UNKNOWN_GRACE)} on.`
 }
 
 export interface SessionSettlement {

@@ -189,7 +189,7 @@ export class SessionRefunds {
       providerRefundId: null,
       transactionHash: null,
       createdAt: now,
-      askedAt: now,
+      requestedAt: now,
       processedAt: null
     }
   }
@@ -201,19 +201,19 @@ export class SessionRefunds {
   async #ask(
     session: PrepaidSession,
     refund: Refunding,
-    askedBefore: number | null = null
+    requestedBefore: number | null = null
   ): Promise<PrepaidSession | null> {
     const { clock, log, store } = this.#dependencies
     const { id } = session
     let payout: Payout
     try {
       // A suspended process may resume after others have sent it.
-      if (clock.now() - refund.askedAt >= SEND_WITHIN)
+      if (clock.now() - refund.requestedAt >= SEND_WITHIN)
         throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
       payout = await this.#payee(session).payOut(requestOf(session, refund))
     } catch (error) {
       // A refusal of the second request says nothing about the first while that may be in flight.
-      const isFirstUnknown = askedBefore !== null && clock.now() - askedBefore < UNKNOWN_GRACE
+      const isFirstUnknown = requestedBefore !== null && clock.now() - requestedBefore < UNKNOWN_GRACE
       if (isNothingSent(error) && !isFirstUnknown) return await this.#unsent(id, refund, error)
       log.warn(
         { session: id, reference: refund.reference, refundSats: refund.amountSats, err: error },
@@ -253,17 +253,17 @@ export class SessionRefunds {
       const session = await store.lock(sql, id)
       const refund = refundingOf(session)
       if (session === null || refund?.reference !== seen.reference) return null
-      if (!isUnknownToProvider(refund) || refund.askedAt !== seen.askedAt) return null
-      const asked = { ...refund, askedAt: clock.now() }
-      await store.refund(sql, id, asked, null, asked.askedAt + SEND_WITHIN)
-      return { session, refund: asked }
+      if (!isUnknownToProvider(refund) || refund.requestedAt !== seen.requestedAt) return null
+      const requested = { ...refund, askedAt: clock.now() }
+      await store.refund(sql, id, requested, null, requested.askedAt + SEND_WITHIN)
+      return { session, refund: requested }
     })
     if (lost === null) return
     log.warn(
       { session: id, reference: seen.reference },
       'The provider knows nothing of the refund of a session, whose gateway ended or whose request was lost; it is sent again'
     )
-    await this.#ask(lost.session, lost.refund, seen.askedAt)
+    await this.#ask(lost.session, lost.refund, seen.requestedAt)
   }
 
   async #heard(id: string, seen: Refunding, payout: Payout): Promise<PrepaidSession | null> {
@@ -289,7 +289,7 @@ export class SessionRefunds {
       const current = refundingOf(session)
       if (session === null || current?.reference !== seen.reference || !isOpen(current)) return session
       // A later request decides.
-      if (payout === null && (current.askedAt !== seen.askedAt || !isUnknownToProvider(current))) return session
+      if (payout === null && (current.requestedAt !== seen.requestedAt || !isUnknownToProvider(current))) return session
       const now = clock.now()
       const { retryAt, refusals } = afterUnsent(session, cause, this.#payoutOf(session), now)
       const fields = { session: id, reference: seen.reference, refundSats: seen.amountSats, err: cause }

@@ -62,7 +62,7 @@ export interface PrepaidSession extends NewSession {
 
 export interface Refunding extends PaidOut {
   /** Last request to the provider; the begin if there was one only. */
-  readonly askedAt: number
+  readonly requestedAt: number
   readonly reference: string
   readonly amountSats: number
 }
@@ -154,11 +154,11 @@ export class SessionStore {
 
   /** Records and returns the answer to a closing client: the refund as it is now, final once it has succeeded. */
   async tell(id: string, { refundSats, refundStatus }: ReportedRefund): Promise<ReportedRefund> {
-    const told = records({
+    const refundRecords = records({
       refundSats: amount('told_sats'),
       refundStatus: text<ReportedRefund['refundStatus']>('told_status')
     })
-    const [row] = await told.all(this.#database.sql`
+    const [row] = await refundRecords.all(this.#database.sql`
       update sessions set
         told_sats = case when coalesce(told_status, 'failed') = 'failed' then ${refundSats} else told_sats end,
         told_status = case when coalesce(told_status, 'failed') = 'failed' then ${refundStatus} else told_status end
@@ -171,7 +171,7 @@ export class SessionStore {
     await sql`
       update sessions set refund_status = ${refund.status}, refund_reference = ${refund.reference},
         refund_sats = ${refund.amountSats}, refund_fee_sats = ${refund.feeSats}, refund_payout_id = ${refund.providerRefundId},
-        refund_begun_at = ${new Date(refund.createdAt)}, refund_asked_at = ${new Date(refund.askedAt)},
+        refund_begun_at = ${new Date(refund.createdAt)}, refund_asked_at = ${new Date(refund.requestedAt)},
         refund_ended_at = ${at(refund.processedAt)}, refund_check_at = ${at(checkAt)}, refund_fault = ${fault}
       where id = ${id}`
   }

@@ -135,9 +135,9 @@ export class SessionStream implements BodyFilter {
     }
   }
 
-  async #later(first: Piece, isFirstHidden: boolean, asked: GrowthResult | Promise<GrowthResult>): Promise<void> {
+  async #later(first: Piece, isFirstHidden: boolean, growth: GrowthResult | Promise<GrowthResult>): Promise<void> {
     try {
-      let [piece, isHidden, grown] = [first, isFirstHidden, asked]
+      let [piece, isHidden, grown] = [first, isFirstHidden, growth]
       while (!this.#isOver) {
         if (!(await this.#isCovered(await grown))) return
         this.#queue.shift()

@@ -116,7 +116,7 @@ export interface HeldClaim {
   readonly owner: string
   readonly until: number
   /** When the platform was asked and may have made the order without a response; null when it certainly has not. */
-  readonly askedAt: number | null
+  readonly requestedAt: number | null
   /** Address and email, sealed. */
   readonly details: string
 }
@@ -157,7 +157,9 @@ export class ClaimStore {
         where storefront_claims.lease_until <= ${at}
         returning asked_at, details`
     const [row] = rows
-    return row === undefined ? null : { owner, until, askedAt: row.asked_at?.getTime() ?? null, details: row.details }
+    return row === undefined
+      ? null
+      : { owner, until, requestedAt: row.asked_at?.getTime() ?? null, details: row.details }
   }
 
   /** Records that the platform is about to be asked. False when the claim was lost. */
@@ -168,9 +170,9 @@ export class ClaimStore {
   }
 
   /** Releases the claim and keeps its details; `fault` is the reason. No effect on another owner's claim. */
-  async release(orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void> {
+  async release(orderId: string, owner: string, requestedAt: number | null, fault: string): Promise<void> {
     await this.#database.sql`
-      update storefront_claims set lease_until = ${NEVER}, asked_at = ${askedAt === null ? null : new Date(askedAt)}, fault = ${storable(fault).slice(0, 1000)}
+      update storefront_claims set lease_until = ${NEVER}, asked_at = ${requestedAt === null ? null : new Date(requestedAt)}, fault = ${storable(fault).slice(0, 1000)}
       where order_id = ${orderId} and owner = ${owner}`
   }
 
@@ -183,9 +185,9 @@ export class ClaimStore {
   }
 
   /** Records that the request at `askedAt` had no effect. Ignored when it was asked since. */
-  async cleared(orderId: string, askedAt: number, now: number): Promise<void> {
+  async cleared(orderId: string, requestedAt: number, now: number): Promise<void> {
     await this.#database
-      .sql`update storefront_claims set asked_at = null where order_id = ${orderId} and asked_at = ${new Date(askedAt)} and lease_until <= ${new Date(now)}`
+      .sql`update storefront_claims set asked_at = null where order_id = ${orderId} and asked_at = ${new Date(requestedAt)} and lease_until <= ${new Date(now)}`
   }
 
   async done(sql: TransactionSql, orderId: string): Promise<void> {

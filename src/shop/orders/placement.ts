@@ -71,10 +71,10 @@ export class OrderPlacement {
       throw alreadyClaimed()
     }
     // No await from here to the entry, so one caller of this process makes the order.
-    const made = this.#make(integration, orderId, details)
-    this.#running.set(orderId, made)
+    const created = this.#make(integration, orderId, details)
+    this.#running.set(orderId, created)
     try {
-      return await made
+      return await created
     } finally {
       this.#running.delete(orderId)
     }
@@ -90,9 +90,9 @@ export class OrderPlacement {
       const integration = order === null ? null : await this.#options.stores.byId(order.storefrontId)
       if (integration === null) continue
       try {
-        const made = await platform.findOrder(this.#options.stores.access(integration), orderId)
-        if (made === null) continue
-        await this.#write(orderId, made)
+        const created = await platform.findOrder(this.#options.stores.access(integration), orderId)
+        if (created === null) continue
+        await this.#write(orderId, created)
         found++
       } catch (error) {
         if (!(error instanceof StorePlatformError)) throw error
@@ -106,13 +106,13 @@ export class OrderPlacement {
     const { claims, log, clock } = this.#options
     const { order, claim } = await this.#take(orderId, details)
     // Uncertain, unless a branch below knows better.
-    let askedAt = claim.askedAt
+    let requestedAt = claim.requestedAt
     try {
       const known = this.#open(orderId, claim.details)
       const access = this.#options.stores.access(integration)
-      const before = claim.askedAt === null ? null : await this.#options.platform.findOrder(access, orderId)
+      const before = claim.requestedAt === null ? null : await this.#options.platform.findOrder(access, orderId)
       if (before !== null) return await this.#write(orderId, before)
-      if (claim.askedAt !== null && clock.now() - claim.askedAt < SEARCH_LAG)
+      if (claim.requestedAt !== null && clock.now() - claim.requestedAt < SEARCH_LAG)
         throw new StorePlatformError('away', 'The store may have taken the order before; it is looked for.', {
           retryAfter: SEARCH_LAG / 1000
         })
@@ -124,7 +124,7 @@ export class OrderPlacement {
           return await this.#write(
             orderId,
             await this.#ask(access, wanted, time => {
-              askedAt = time
+              requestedAt = time
             })
           )
         } catch (error) {
@@ -138,7 +138,7 @@ export class OrderPlacement {
       await claims.release(
         orderId,
         claim.owner,
-        askedAt,
+        requestedAt,
         error instanceof StorePlatformError ? `${error.fault}: ${error.message}` : 'unforeseen'
       )
       if (!(error instanceof StorePlatformError)) throw error
@@ -159,14 +159,14 @@ export class OrderPlacement {
   async resolve(orderId: string): Promise<void> {
     const { claims, orders, clock, platform, log } = this.#options
     const now = clock.now()
-    const askedAt = await claims.doubt(orderId, now)
-    const order = askedAt === null ? null : await orders.get(orderId)
+    const requestedAt = await claims.doubt(orderId, now)
+    const order = requestedAt === null ? null : await orders.get(orderId)
     const integration = order === null ? null : await this.#options.stores.byId(order.storefrontId)
-    if (askedAt === null || integration === null) return
+    if (requestedAt === null || integration === null) return
     try {
-      const made = await platform.findOrder(this.#options.stores.access(integration), orderId)
-      if (made !== null) await this.#write(orderId, made)
-      else if (now - askedAt >= SEARCH_LAG) await claims.cleared(orderId, askedAt, clock.now())
+      const created = await platform.findOrder(this.#options.stores.access(integration), orderId)
+      if (created !== null) await this.#write(orderId, created)
+      else if (now - requestedAt >= SEARCH_LAG) await claims.cleared(orderId, requestedAt, clock.now())
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
       log.warn(

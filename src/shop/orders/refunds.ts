@@ -95,7 +95,13 @@ function sourceOf(row: Row, now: number): RefundSource {
 }
 
 function refusalOf(
-  { paid_at: paidAt, claimed_at: claimedAt, canceled_at: canceledAt, lease_until: leaseUntil, asked_at: askedAt }: Row,
+  {
+    paid_at: paidAt,
+    claimed_at: claimedAt,
+    canceled_at: canceledAt,
+    lease_until: leaseUntil,
+    asked_at: requestedAt
+  }: Row,
   now: number
 ): string | null {
   if (paidAt === null) return 'This order is not paid.'
@@ -105,7 +111,7 @@ function refusalOf(
       : 'The shop has this order. Call it off there; once the shop has said so, it can be refunded here.'
   if (leaseUntil !== null && leaseUntil.getTime() > now)
     return 'The shop is being asked for this order at this moment. Try again in a minute.'
-  return askedAt === null
+  return requestedAt === null
     ? null
     : 'The shop may have taken this order without saying so; it is looked for. Try again in a minute.'
 }

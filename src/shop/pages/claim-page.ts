@@ -103,7 +103,7 @@ function form(facts: ClaimPageFacts, values: FormValues, errors: FormErrors): VN
     <div class=${errors[field] === undefined ? 'input' : 'input wrong'}>
       ${label(field, country)}
       ${error(field, errors)}
-      <input id=${field} name=${field} type="text" value=${values[field]} maxlength=${MAXIMA[field]} autocomplete=${autocomplete} required=${isNeeded(field, country)} ...${told(field, errors)} ...${more} />
+      <input id=${field} name=${field} type="text" value=${values[field]} maxlength=${MAXIMA[field]} autocomplete=${autocomplete} required=${isNeeded(field, country)} ...${errorAttributes(field, errors)} ...${more} />
     </div>`
   return html`
     <form class="form" method="post" action=${address(facts)} novalidate>
@@ -128,7 +128,7 @@ function error(field: Field, errors: FormErrors): VNode | null {
   return errors[field] === undefined ? null : html`<p class="error" id=${`${field}-error`}>${errors[field]}</p>`
 }
 
-function told(field: Field, errors: FormErrors): Readonly<Record<string, string>> {
+function errorAttributes(field: Field, errors: FormErrors): Readonly<Record<string, string>> {
   return errors[field] === undefined ? {} : { 'aria-invalid': 'true', 'aria-describedby': `${field}-error` }
 }
 
@@ -140,7 +140,7 @@ function countryField({ integration }: ClaimPageFacts, chosen: string | null, er
     <div class=${errors.country === undefined ? 'input' : 'input wrong'}>
       ${label('country', chosen)}
       ${error('country', errors)}
-      <select id="country" name="country" autocomplete="country" required data-state=${ANY.stateLabel} data-zip=${ANY.zipLabel} ...${told('country', errors)}>
+      <select id="country" name="country" autocomplete="country" required data-state=${ANY.stateLabel} data-zip=${ANY.zipLabel} ...${errorAttributes('country', errors)}>
         ${offered ? null : html`<option value="" selected>Choose a country</option>`}
         ${countries.map(({ code, name }) => {
           const { stateLabel, stateNeeded, zipLabel, zipNeeded } = addressRules(code)

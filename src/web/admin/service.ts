@@ -145,8 +145,8 @@ export class Administration {
         })
       )
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
-      const made = await writeSettings(merchants, id, settings)
-      return { ...accountHead(known(await merchants.byId(id))), ...made }
+      const created = await writeSettings(merchants, id, settings)
+      return { ...accountHead(known(await merchants.byId(id))), ...created }
     })
     await this.#keysSaved(id, settings)
     return changed
@@ -164,10 +164,10 @@ export class Administration {
     const settings = this.#settings(approval)
     const account = await this.#dependencies.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
-      const made =
+      const created =
         (await this.#openFor(tx, subscription, approval.merchantName, settings)) ??
         (await this.#link(tx, subscription, settings))
-      const { merchantId } = made
+      const { merchantId } = created
       const reviewed = await this.#dependencies.store.review(tx, id, {
         state: 'approved',
         at: this.#dependencies.clock.now(),
@@ -175,9 +175,9 @@ export class Administration {
       })
       if (this.#dependencies.approved !== undefined) {
         const merchant = known(await this.#dependencies.merchants.within(tx).byId(merchantId))
-        await this.#dependencies.approved(tx, { merchant, subscription: reviewed, linked: 'linked' in made })
+        await this.#dependencies.approved(tx, { merchant, subscription: reviewed, linked: 'linked' in created })
       }
-      return made
+      return created
     })
     await this.#keysSaved(account.merchantId, settings)
     return account
@@ -226,14 +226,14 @@ export class Administration {
   async #open(tx: TransactionSql, wanted: CreateMerchant, settings: AccountSettings): Promise<CreatedMerchant> {
     const merchants = this.#dependencies.merchants.within(tx)
     const { merchant, apiKey } = await merchants.create(wanted)
-    const made = await writeSettings(merchants, merchant.id, settings)
+    const created = await writeSettings(merchants, merchant.id, settings)
     return {
       merchantId: merchant.id,
       name: merchant.name,
       email: merchant.email,
       apiKey: apiKey.reveal(),
       createdAt: iso(merchant.createdAt),
-      ...made
+      ...created
     }
   }
 
@@ -261,14 +261,14 @@ export class Administration {
       ...(vacant.alternateKey === settings.alternateKey ? [] : ['alternateApiKey']),
       ...(vacant.url === settings.url ? [] : ['callbackUrl'])
     ]
-    const made = await writeSettings(merchants, id, vacant)
+    const created = await writeSettings(merchants, id, vacant)
     return {
       merchantId: id,
       name: merchant.name,
       email: merchant.email,
       linked: true,
       message: linkMessage(merchant, kept),
-      ...made
+      ...created
     }
   }
 

@@ -19,8 +19,8 @@ const KINDS: Readonly<Record<string, string>> = {
 }
 
 /** Audit log, newest first. `address`: the list's operation; all accounts with `isOperator`. */
-async function changesPage(asked: PageRequest, address: string, isOperator: boolean): Promise<PageContent> {
-  const { api, link, query } = asked
+async function changesPage(request: PageRequest, address: string, isOperator: boolean): Promise<PageContent> {
+  const { api, link, query } = request
   const typed = (query.get('merchantId') ?? '').trim()
   const filter = {
     ...(isOperator && /^[1-9]\d{0,8}$/.test(typed) ? { merchantId: typed } : {}),
@@ -43,7 +43,7 @@ async function changesPage(asked: PageRequest, address: string, isOperator: bool
     },
     ...(isOperator ? [whose] : []),
     { title: 'Result', cell: result },
-    { title: 'Requested', cell: askedFor }
+    { title: 'Requested', cell: requestOf }
   ]
   return {
     title: 'Audit log',
@@ -53,10 +53,10 @@ async function changesPage(asked: PageRequest, address: string, isOperator: bool
         html`${isOperator ? field({ name: 'merchantId', label: 'Merchant ID', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
         ${field({ name: 'text', label: 'Person, action or ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
         ${days(filter.from, filter.to)}`,
-        csvLink(asked, address, filter, 'changes')
+        csvLink(request, address, filter, 'changes')
       )}
       ${table('Audit log', columns, entries, isFiltered(filter) ? html`<p>No entries match these filters. <a href=${link('changes')}>Show all</a></p>` : html`<p>No entries yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
-      ${pager(asked, 'changes', filter, next)}`
+      ${pager(request, 'changes', filter, next)}`
   }
 }
 
@@ -75,7 +75,7 @@ function result({ status }: AuditEntry): VNode {
   return status < 400 ? badge('done', 'good') : badge(t`refused (${status})`, 'bad')
 }
 
-function askedFor({ change }: AuditEntry): VNode {
+function requestOf({ change }: AuditEntry): VNode {
   return Object.keys(change).length === 0
     ? html`<span class="soft">–</span>`
     : html`<details><summary>Details</summary><pre>${JSON.stringify(change, null, 2)}</pre></details>`
@@ -85,14 +85,14 @@ export const merchantChanges: ConsolePage = {
   id: 'getConsoleChanges',
   path: 'changes',
   summary: 'Who changed what in the account',
-  show: asked => changesPage(asked, '/api/merchant/audit', false)
+  show: request => changesPage(request, '/api/merchant/audit', false)
 }
 
 export const operatorChanges: ConsolePage = {
   id: 'getOperatorChanges',
   path: 'changes',
   summary: 'Who changed what, in all accounts or one',
-  show: asked => changesPage(asked, '/api/admin/audit', true)
+  show: request => changesPage(request, '/api/admin/audit', true)
 }
 
 /** Actions by their operation, in words. */

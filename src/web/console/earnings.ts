@@ -39,14 +39,14 @@ export const SOURCES: Readonly<Record<string, string>> = {
 
 /** Earnings over time: filter form, sums and chart. A single kind cannot be split. */
 export async function earningsSection(
-  asked: PageRequest,
+  request: PageRequest,
   address: string,
   kinds: readonly string[],
   whose: Readonly<Record<string, string | number>> = {}
 ): Promise<VNode> {
-  const { api, query } = asked
-  const by = oneOf(asked, 'by', ['hour', 'month']) ?? 'day'
-  const of = oneOf(asked, 'of', kinds) ?? kinds[0]
+  const { api, query } = request
+  const by = oneOf(request, 'by', ['hour', 'month']) ?? 'day'
+  const of = oneOf(request, 'of', kinds) ?? kinds[0]
   const filter = { ...whose, by, of }
   const sums = await api.get<EarningsView>(`${address}${queryOf(filter)}`)
   const times = timesOf(by, sums)
@@ -67,7 +67,7 @@ export async function earningsSection(
                   of
                 )
           }`,
-          csvLink(asked, address, filter, 'earnings')
+          csvLink(request, address, filter, 'earnings')
         )}
       </div>
       <dl class="figures-row">

@@ -90,19 +90,19 @@ export function pageOf({ query }: Pick<PageRequest, 'query'>): number {
 
 /** Links to the numbered pages before and after. Keeps empty members: without one, a page may have another default. */
 export function numberedPager(
-  asked: Pick<PageRequest, 'link' | 'query'>,
+  request: Pick<PageRequest, 'link' | 'query'>,
   path: string,
   filter: Filter,
   isMore: boolean,
   [before, next]: readonly [string, string] = [t('Newer'), t('Older')]
 ): VNode | null {
-  const page = pageOf(asked)
+  const page = pageOf(request)
   const to = (at: number): string => {
     const parameters = Object.entries({ ...filter, page: at === 1 ? null : String(at) })
     const query = new URLSearchParams(
       parameters.flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : []))
     )
-    return asked.link(query.size === 0 ? path : `${path}?${query}`)
+    return request.link(query.size === 0 ? path : `${path}?${query}`)
   }
   if (page === 1 && !isMore) return null
   return html`
@@ -117,14 +117,14 @@ export function numberedPager(
  * @throws ApiRefusal
  */
 export async function rowsOf<T>(
-  asked: Pick<PageRequest, 'api' | 'link' | 'query'>,
+  request: Pick<PageRequest, 'api' | 'link' | 'query'>,
   address: string,
   path: string,
   filter: Filter = {}
 ): Promise<{ readonly rows: ReadonlyArray<AsRead<T>>; readonly pages: VNode | null }> {
   // One row more shows whether there is a next page.
-  const parameters = { ...filter, skip: (pageOf(asked) - 1) * ROWS, take: ROWS + 1 }
+  const parameters = { ...filter, skip: (pageOf(request) - 1) * ROWS, take: ROWS + 1 }
   // AsRead goes through arrays, which the compiler does not see of an unknown T.
-  const read = (await asked.api.get(`${address}${queryOf(parameters)}`)) as ReadonlyArray<AsRead<T>>
-  return { rows: read.slice(0, ROWS), pages: numberedPager(asked, path, filter, read.length > ROWS) }
+  const read = (await request.api.get(`${address}${queryOf(parameters)}`)) as ReadonlyArray<AsRead<T>>
+  return { rows: read.slice(0, ROWS), pages: numberedPager(request, path, filter, read.length > ROWS) }
 }

@@ -163,7 +163,7 @@ export class Consoles {
             principal: ctx.principal,
             operation: VIEW,
             target: { merchantId, page: path === '' ? 'overview' : path },
-            asked: {}
+            input: {}
           })
           const request = this.#request('merchant', found.value, ctx, found.params, viewer)
           const account = `${request.root}operator/merchants/${merchantId}`

@@ -71,10 +71,10 @@ export interface ConsolePage {
   readonly path: string
   readonly summary: string
   /** @throws ApiRefusal */
-  show(asked: PageRequest): Promise<PageContent>
+  show(request: PageRequest): Promise<PageContent>
   /**
    * Absent without forms.
    * @throws ApiRefusal
    */
-  act?(asked: PageRequest): Promise<RedirectTo | PageContent>
+  act?(request: PageRequest): Promise<RedirectTo | PageContent>
 }

@@ -45,15 +45,15 @@ function listQuery(query: URLSearchParams): URLSearchParams {
 
 /** Sales, newest first. `address`: the list's operation; `act`: action of a row. */
 export async function salesPage(
-  asked: PageRequest,
+  request: PageRequest,
   address: string,
   sources: readonly string[],
   act: (sale: SaleView) => VNode | null
 ): Promise<PageContent> {
-  const { api, query, link } = asked
+  const { api, query, link } = request
   const filter = {
-    source: oneOf(asked, 'source', sources),
-    state: oneOf(asked, 'state', STATES),
+    source: oneOf(request, 'source', sources),
+    state: oneOf(request, 'state', STATES),
     text: query.get('text'),
     from: query.get('from'),
     to: query.get('to'),
@@ -61,10 +61,10 @@ export async function salesPage(
   }
   const [page, sums] = await Promise.all([
     api.get<SalePage>(`${address}${queryOf({ ...filter, after: query.get('after') })}`),
-    asked.isRenewal ? null : totals(asked, address, filter, 'Sales')
+    request.isRenewal ? null : totals(request, address, filter, 'Sales')
   ])
   const value = await valued(
-    asked,
+    request,
     page.sales.map(({ sats }) => sats)
   )
   return {
@@ -86,9 +86,9 @@ export async function salesPage(
         )}
         ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
         ${days(filter.from, filter.to)}`,
-        csvLink(asked, address, filter, 'sales')
+        csvLink(request, address, filter, 'sales')
       )}
-      ${presets(asked, 'sales', filter)}
+      ${presets(request, 'sales', filter)}
       ${sums}
       ${live(
         'list',
@@ -121,7 +121,7 @@ export async function salesPage(
         )
       )}
       <p class="soft">Single API sales are listed until 30 days after their token expires; totals are kept. Download the CSV each month for your books.</p>
-      ${pager(asked, 'sales', filter, page.next)}`
+      ${pager(request, 'sales', filter, page.next)}`
   }
 }
 
@@ -130,11 +130,11 @@ export const merchantSales: ConsolePage = {
   id: 'getConsoleSales',
   path: 'sales',
   summary: 'What was sold, and revoking what was sold',
-  show: asked =>
-    salesPage(asked, '/api/merchant/sales', MERCHANT_SOURCES, ({ isRevoked, paymentHash }) =>
-      isRevoked || !may(asked, 'editor')
+  show: request =>
+    salesPage(request, '/api/merchant/sales', MERCHANT_SOURCES, ({ isRevoked, paymentHash }) =>
+      isRevoked || !may(request, 'editor')
         ? null
-        : revocation(asked, paymentHash, 'Buyers can no longer use what they paid for and must pay again.')
+        : revocation(request, paymentHash, 'Buyers can no longer use what they paid for and must pay again.')
     ),
   async act({ api, form }) {
     await api.delete(`/api/merchant/tokens/${encodeURIComponent(form.text('hash'))}`)

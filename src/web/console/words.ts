@@ -87,6 +87,6 @@ export function may({ ctx: { principal } }: Pick<PageRequest, 'ctx'>, needed: Ro
 }
 
 /** Forms, or the role that they require. Cosmetic: the API enforces roles. */
-export function forRole(asked: Pick<PageRequest, 'ctx'>, needed: Role, forms: VNode): VNode {
-  return may(asked, needed) ? forms : html`<p class="soft">Only members with the role ${needed} can change this.</p>`
+export function forRole(request: Pick<PageRequest, 'ctx'>, needed: Role, forms: VNode): VNode {
+  return may(request, needed) ? forms : html`<p class="soft">Only members with the role ${needed} can change this.</p>`
 }

@@ -17,9 +17,9 @@ function formatOf(currency: Currency): Intl.NumberFormat {
   const key = `${currentLanguage()} ${currency}`
   const known = formats.get(key)
   if (known !== undefined) return known
-  const made = new Intl.NumberFormat(currentLanguage(), { ...FIAT, currency })
-  formats.set(key, made)
-  return made
+  const created = new Intl.NumberFormat(currentLanguage(), { ...FIAT, currency })
+  formats.set(key, created)
+  return created
 }
 
 export function satoshisText(satoshis: number): string {

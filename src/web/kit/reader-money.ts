@@ -47,7 +47,7 @@ export async function readersWorth(
   const patience = clock.after(PATIENCE, () => {
     given.resolve(null)
   })
-  const asked = async (): Promise<void> => {
+  const request = async (): Promise<void> => {
     try {
       const { price } = await prices.quote(currency)
       given.resolve(worthText(satoshis, currency, price))
@@ -56,7 +56,7 @@ export async function readersWorth(
       given.resolve(null)
     }
   }
-  void asked()
+  void request()
   const text = await given.promise
   patience.cancel()
   return text

@@ -40,7 +40,7 @@ class Follower {
   readonly #events: EventSink
   readonly #token: string
   readonly #unwatch: () => void
-  readonly #looks: Timer
+  readonly #polling: Timer
   #due: Timer | null = null
   #sent: PaymentStatus | null = null
   // A reading in flight may miss a change.
@@ -56,14 +56,14 @@ class Follower {
       void this.#reading.run()
     }
     this.#unwatch = dependencies.watch(payment.invoiceId, look)
-    this.#looks = dependencies.clock.every(LOOK_EVERY, look)
+    this.#polling = dependencies.clock.every(LOOK_EVERY, look)
     look()
   }
 
   stop(): void {
     this.#stopped = true
     this.#unwatch()
-    this.#looks.cancel()
+    this.#polling.cancel()
     this.#due?.cancel()
   }
 

@@ -32,8 +32,8 @@ interface PaywallFacts {
 /** Refresh interval without scripts in seconds, after the reader reports the payment. */
 const REFRESH_SECONDS = 10
 
-function paywallPage(asked: PayPageRequest, facts: PaywallFacts, assets: InlineAssets): string {
-  const { challenge, isStillUnpaid, now, paysInSandbox } = asked
+function paywallPage(request: PayPageRequest, facts: PaywallFacts, assets: InlineAssets): string {
+  const { challenge, isStillUnpaid, now, paysInSandbox } = request
   const { invoice } = challenge
   return document({
     title: `${t`Pay ${facts.amount}`} · ${facts.seller}`,
@@ -42,9 +42,9 @@ function paywallPage(asked: PayPageRequest, facts: PaywallFacts, assets: InlineA
     refresh: isStillUnpaid ? String(REFRESH_SECONDS) : null,
     main: html`
       <main id="paywall">
-        ${summary(asked, facts)}
+        ${summary(request, facts)}
         <section class="panel" aria-labelledby="state">
-          ${notice(asked)}
+          ${notice(request)}
           ${waiting(t('Waiting for payment'), timeLeft({ ...challenge, now }))}
           ${codeToScan(qrContent({ invoice, onchainAddress: null, amountSats: null }), t('QR code of the invoice'))}
           <p class="hint">Scan the code with a Lightning wallet. Your purchase opens here once the invoice is paid.</p>
@@ -69,8 +69,8 @@ function paywallPage(asked: PayPageRequest, facts: PaywallFacts, assets: InlineA
   })
 }
 
-function summary(asked: PayPageRequest, { amount, alsoAmount, seller }: PaywallFacts): VNode {
-  const { challenge, offer } = asked
+function summary(request: PayPageRequest, { amount, alsoAmount, seller }: PaywallFacts): VNode {
+  const { challenge, offer } = request
   // The page of a key's own invoice has the passPath of that.
   const keys = offer.keys === true && offer.passPath === undefined
   return html`
@@ -79,7 +79,7 @@ function summary(asked: PayPageRequest, { amount, alsoAmount, seller }: PaywallF
       <h1 class=${amount.length > 10 ? 'amount long' : 'amount'}><span class="unseen">Pay </span>${amount}</h1>
       ${alsoAmount === null ? null : html`<p class="satoshis">${alsoAmount}</p>`}
       <p class="description" dir="auto">${challenge.description}</p>
-      <p class="address"><bdi>${addressOf(asked)}</bdi></p>
+      <p class="address"><bdi>${addressOf(request)}</bdi></p>
       ${offer.meter === null ? null : html`<p class="description">You buy ${meterWords(offer.meter)}.</p>`}
       ${keys ? html`<p class="description"><a href="/l402/keys">${t('Buy an API key')}</a></p>` : null}
     </header>`
@@ -123,10 +123,10 @@ export function openPaywall({
     const known = byColour.get(colour)
     if (known !== undefined) return known
     const assets: InlineAssets = { inline: true, style: style + accentStyle(colour), script }
-    const made = { assets, headers: Object.freeze(['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets)]) }
+    const created = { assets, headers: Object.freeze(['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets)]) }
     if (byColour.size >= MOST_COLOURS) byColour.clear()
-    byColour.set(colour, made)
-    return made
+    byColour.set(colour, created)
+    return created
   }
 
   const seller = async (merchantId: string | null) => {
@@ -136,12 +136,12 @@ export function openPaywall({
     return { name: merchant?.name ?? '', colour: merchant?.colour ?? '' }
   }
 
-  const shown = async (asked: PayPageRequest) => {
-    const { challenge, offer } = asked
+  const shown = async (request: PayPageRequest) => {
+    const { challenge, offer } = request
     const [{ name, colour }, alsoAmount] = await Promise.all([
       seller(offer.merchantId),
       offer.fiat === null
-        ? readersWorth({ clock, prices }, challenge.amountSats, asked.languages)
+        ? readersWorth({ clock, prices }, challenge.amountSats, request.languages)
         : satoshisText(challenge.amountSats)
     ])
     const { assets, headers } = dressed(colour)
@@ -150,10 +150,10 @@ export function openPaywall({
         ? sandboxPayCommand(publicUrl(), challenge.invoice)
         : null
     const amount = offer.fiat === null ? satoshisText(challenge.amountSats) : fiatAmount(offer.fiat)
-    const body = paywallPage(asked, { seller: withoutTurns(name), amount, alsoAmount, sandboxCommand }, assets)
-    return { body, headers: [...headers, 'Content-Language', asked.language] }
+    const body = paywallPage(request, { seller: withoutTurns(name), amount, alsoAmount, sandboxCommand }, assets)
+    return { body, headers: [...headers, 'Content-Language', request.language] }
   }
-  return asked => speaking(asked.language, () => shown(asked))
+  return request => speaking(request.language, () => shown(request))
 }
 
 const MOST_COLOURS = 200

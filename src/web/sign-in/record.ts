@@ -76,7 +76,7 @@ export class SignInRecord {
         principal,
         operation,
         target,
-        asked: browser ? { browser } : {}
+        input: browser ? { browser } : {}
       })
       await end(status, {})
     } catch (error) {
@@ -112,7 +112,7 @@ export class SignInRecord {
     tally.isWriting = true
     const { address, attempts, operation } = tally
     try {
-      tally.end ??= await this.#dependencies.trail.begin({ principal: null, operation, target: { address }, asked: {} })
+      tally.end ??= await this.#dependencies.trail.begin({ principal: null, operation, target: { address }, input: {} })
       await tally.end(status, { attempts })
     } catch (error) {
       this.#failedToWrite(error, operation)

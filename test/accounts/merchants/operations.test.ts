@@ -50,13 +50,13 @@ t.test('GET /api/merchant/me | none | merchant account object', async t => {
 t.test('onboarding counts proxies that are not deleted, and says whether one is active', async t => {
   const account = await fresh()
   const onboarding = async () => ((await me(account)) as { onboarding: unknown }).onboarding
-  const made = await account.send('POST', '/api/proxy', {
+  const created = await account.send('POST', '/api/proxy', {
     name: 'P',
     targetBaseUrl: 'https://api.example.com',
     defaultPriceSats: 1
   })
-  t.equal(made.status, 201)
-  const { proxyId } = made.json() as { proxyId: string }
+  t.equal(created.status, 201)
+  const { proxyId } = created.json() as { proxyId: string }
   t.match(await onboarding(), { hasActiveProxy: true, proxyCount: 1 })
   await account.send('PUT', `/api/proxy/${proxyId}`, { isActive: false })
   t.match(await onboarding(), { hasActiveProxy: false, proxyCount: 1 })

@@ -258,17 +258,17 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   )
 
   await t.test('billing is queried again before an ended period is refused (decision 83)', async t => {
-    let asked = 0
+    let requests = 0
     let renewed: SubscriptionFacts | null = null
     const { merchants, clock } = setUp(database)
     const gating = subscriptionGate(async ({ id }) => {
-      asked++
+      requests++
       return renewed === null ? null : await merchants.change(id, renewed)
     })
     const { merchant } = await merchants.create({ name: 'R', email: 'renewal@example.com', tier: 'individual' })
     const ended = there(await merchants.change(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
     t.match(await gating.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
-    t.equal(asked, 1)
+    t.equal(requests, 1)
     renewed = {
       subscriptionStatus: 'active',
       currentPeriodEnd: clock.now() + 1000,
@@ -280,14 +280,14 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.match(await gating.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), {
       error: 'Subscription not active'
     })
-    t.equal(asked, 2, 'other refusals do not ask')
+    t.equal(requests, 2, 'other refusals do not ask')
   })
 })
 
 t.test('an unavailable database is 503 with Retry-After, never "no such key"', async t => {
-  const away = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
+  const fails = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
   // Only the methods that this test calls.
-  const store = { byKeyId: away, byId: away } as unknown as MerchantStore
+  const store = { byKeyId: fails, byId: fails } as unknown as MerchantStore
   const merchants = testMerchants({} as Database, new ManualClock(), { store })
   await t.rejects(answered(merchants.holderOf(generateApiKey().key.reveal())), {
     status: 503,

@@ -5,10 +5,10 @@ import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 await eachDatabase(t, "accounts on a caller's transaction", async (t: T, database) => {
-  let told = 0
+  let notified = 0
   const merchants = testMerchants(database, new ManualClock(), {
     keySaved: async () => {
-      told++
+      notified++
     }
   })
 
@@ -56,8 +56,8 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     await database.transaction(async tx => {
       await merchants.within(tx).setProviderKey(merchant.id, 'primary', new Secret('a key'))
     })
-    t.equal(told, 0)
+    t.equal(notified, 0)
     await merchants.setProviderKey(merchant.id, 'primary', new Secret('another key'))
-    t.equal(told, 1)
+    t.equal(notified, 1)
   })
 })

@@ -45,8 +45,8 @@ await eachDatabase(t, 'only the operator reads the traffic', async (t, database)
     'of=route&step=5m'
   ])
     t.equal((await get(`/api/admin/metrics?${query}`)).status, 400, query)
-  const stranger = await gateway.merchantSend('GET', '/api/admin/metrics')
-  t.equal(stranger.status, 401)
+  const outsider = await gateway.merchantSend('GET', '/api/admin/metrics')
+  t.equal(outsider.status, 401)
 })
 
 await t.test('a running gateway writes its request counts within a minute, and when it stops', async t => {

@@ -23,12 +23,12 @@ await t.test('a merchant reads the traffic of its own proxies only', async t => 
   const database = await openTestDatabase(t)
   const upstream = await countingUpstream(t)
   const gateway = await startGateway(t, { database })
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'mine',
     targetBaseUrl: upstream.origin,
     defaultPriceSats: 3
   })
-  const { proxyId, proxyUrl } = made.json() as { proxyId: string; proxyUrl: string }
+  const { proxyId, proxyUrl } = created.json() as { proxyId: string; proxyUrl: string }
   const path = `${new URL(proxyUrl).pathname}/x`
   const authorization = await buy(gateway, path)
   for (let i = 0; i < 2; i++) t.equal((await gateway.send('GET', path, { headers: { authorization } })).text, 'sold')
@@ -119,10 +119,10 @@ await eachDatabase(
 await t.test('ten thousand proxies in a minute are written in statements of five hundred, once each', async t => {
   const clock = new ManualClock()
   const batches: TrafficBatch[] = []
-  let away = true
+  let isDown = true
   const { metrics, recorder: writer } = recorder(clock, {
     write: batch => {
-      if (away) return Promise.reject(new Error('away'))
+      if (isDown) return Promise.reject(new Error('away'))
       batches.push(batch)
       return Promise.resolve()
     }
@@ -131,7 +131,7 @@ await t.test('ten thousand proxies in a minute are written in statements of five
   for (let nth = 0; nth < 3; nth++) {
     for (const tally of tallies) tally.over(200, 0.01)
     await writer.tell()
-    away = nth < 1
+    isDown = nth < 1
   }
   const rows = batches.flatMap(({ proxies }) => proxies)
   t.equal(Math.max(...batches.map(({ proxies }) => proxies.length)), 500)

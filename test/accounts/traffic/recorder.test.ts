@@ -146,10 +146,10 @@ await eachDatabase(t, 'a write whose answer was lost is sent again and counted o
 await t.test('while the database is down an hour is kept, and what was dropped is logged', async t => {
   const clock = new ManualClock(START)
   const batches: TrafficBatch[] = []
-  let away = true
+  let isDown = true
   const process = gateway(clock, {
     write: async batch => {
-      if (away) throw new Error('away')
+      if (isDown) throw new Error('away')
       batches.push(batch)
     }
   })
@@ -158,7 +158,7 @@ await t.test('while the database is down an hour is kept, and what was dropped i
     process.request('weather', '2xx', 0.01)
     await minute(clock, process)
   }
-  away = false
+  isDown = false
   await minute(clock, process)
   const rows = batches.flatMap(({ rows }) => rows).filter(({ route }) => route === '')
   t.equal(rows.length, 61, 'the first, which was sent and may have been written, and the last sixty')
@@ -219,18 +219,18 @@ await t.test(
   'a process that ends waits two seconds for a hanging database, and not at all for one that just failed',
   async t => {
     const clock = new ManualClock(START)
-    let asked = 0
+    let requests = 0
     const process = gateway(clock, {
       write: () => {
-        asked++
-        return asked === 1 ? Promise.reject(new Error('away')) : new Promise(() => {})
+        requests++
+        return requests === 1 ? Promise.reject(new Error('away')) : new Promise(() => {})
       }
     })
     process.recorder.start()
     process.request('weather', '2xx', 0.01)
     await minute(clock, process)
     await process.recorder.close()
-    t.equal(asked, 1, 'down: it is not called again')
+    t.equal(requests, 1, 'down: it is not called again')
     const hanging = gateway(clock, { write: () => new Promise(() => {}) })
     hanging.recorder.start()
     hanging.request('weather', '2xx', 0.01)

@@ -24,12 +24,12 @@ await t.test('request log: lists the last thousand requests of a proxy to its ac
   const database = await openTestDatabase(t)
   const upstream = await countingUpstream(t)
   const gateway = await startGateway(t, { database })
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'mine',
     targetBaseUrl: upstream.origin,
     defaultPriceSats: 3
   })
-  const { proxyId, proxyUrl } = made.json() as { proxyId: string; proxyUrl: string }
+  const { proxyId, proxyUrl } = created.json() as { proxyId: string; proxyUrl: string }
   const store = new RequestLogStore(database)
   const hostile = `<script>alert(1)</script>`
   await store.write(Array.from({ length: 400 }, () => request(proxyId, { correlationId: 'old' })))
@@ -103,14 +103,14 @@ await t.test('request log: what cannot be written is dropped, and the next is wr
   const clock = new ManualClock()
   const requests = new RecentRequests()
   const written: number[] = []
-  let away = true
+  let isDown = true
   const writer = new RequestLogWriter({
     clock,
     log: silentLog,
     requests,
     store: {
       write: batch => {
-        if (away) return Promise.reject(new Error('away'))
+        if (isDown) return Promise.reject(new Error('away'))
         written.push(batch.length)
         return Promise.resolve()
       }
@@ -120,7 +120,7 @@ await t.test('request log: what cannot be written is dropped, and the next is wr
   requests.add(request('a'))
   clock.advance(5_000)
   await writer.write()
-  away = false
+  isDown = false
   for (let nth = 0; nth < 700; nth++) requests.add(request('a'))
   clock.advance(5_000)
   await writer.write()

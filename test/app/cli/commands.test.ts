@@ -278,9 +278,9 @@ t.test('an unexpected response is reported with its code', async t => {
 t.test(
   'a missing option that cannot be prompted for is reported before any request, so that no invoice is left',
   async t => {
-    const asked: string[] = []
+    const requests: string[] = []
     const server = createServer((req, res) => {
-      asked.push(req.url ?? '')
+      requests.push(req.url ?? '')
       res.statusCode = 402
       res.end()
     })
@@ -305,7 +305,7 @@ t.test(
       t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
       t.equal(out, '')
     }
-    t.same(asked, [])
+    t.same(requests, [])
   }
 )
 

@@ -164,7 +164,7 @@ t.test('init: each product is valid as written, and production with its variable
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, 'a.txt'), 'a')
   for (const sell of ['api', 'llm', 'mcp', 'files', 'shop'] as const) {
-    const wishes = {
+    const answers = {
       sell,
       upstream: sell === 'files' ? folder : 'https://api.example.com',
       path: sell === 'mcp' ? '/mcp' : '/v1/*',
@@ -172,8 +172,8 @@ t.test('init: each product is valid as written, and production with its variable
       provider: 'sandbox',
       production: false
     }
-    t.same((await dryRun(await loadText(gatewayYaml(wishes), env))).warnings, [], sell)
-    const yaml = gatewayYaml({ ...wishes, provider: 'strike', production: true })
+    t.same((await dryRun(await loadText(gatewayYaml(answers), env))).warnings, [], sell)
+    const yaml = gatewayYaml({ ...answers, provider: 'strike', production: true })
     t.same((await dryRun(await loadText(yaml, { ...env, ...PRODUCTION }))).warnings, [], `${sell} in production`)
   }
 })
@@ -185,7 +185,7 @@ const PRODUCTION = {
 }
 
 t.test('init: an invalid answer is explained and prompted for again, and the other answers stay', async t => {
-  const asked: string[] = []
+  const requests: string[] = []
   const said: string[] = []
   const answers = [
     'lmm',
@@ -198,11 +198,11 @@ t.test('init: an invalid answer is explained and prompted for again, and the oth
     'strik',
     '2'
   ]
-  const wishes = await complete(
+  const options = await complete(
     { production: false },
     join(temporaryFolder(t), 'gateway.yaml'),
     async (question, usual) => {
-      asked.push(question)
+      requests.push(question)
       return answers.shift() || (usual ?? '')
     },
     {
@@ -214,7 +214,7 @@ t.test('init: an invalid answer is explained and prompted for again, and the oth
       }
     }
   )
-  t.same(wishes, {
+  t.same(options, {
     sell: 'llm',
     upstream: 'https://api.openai.com',
     path: '/v1/*',
@@ -223,7 +223,7 @@ t.test('init: an invalid answer is explained and prompted for again, and the oth
     production: false
   })
   t.same(answers, [])
-  t.same(asked, [
+  t.same(requests, [
     'Number or name',
     'Number or name',
     'Address of the OpenAI-compatible API',

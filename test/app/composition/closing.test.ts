@@ -25,22 +25,22 @@ t.test('parts are closed in reverse order, also past one that fails to close', a
 })
 
 t.test('a part that never closes keeps the others open only for a while, and is reported', async t => {
-  const told: unknown[] = []
-  const closers = new Closers({ ...silentLog, error: fields => void told.push(fields) }, 20)
+  const notified: unknown[] = []
+  const closers = new Closers({ ...silentLog, error: fields => void notified.push(fields) }, 20)
   const closed: string[] = []
   closers.add('first', name => void closed.push(name))
   closers.add('second', () => new Promise<never>(() => {}))
   await closers.close()
   t.same(closed, ['first'])
-  t.match(told, [{ opened: '2 of 2', err: { message: 'it did not close within 0.02 s' } }])
+  t.match(notified, [{ opened: '2 of 2', err: { message: 'it did not close within 0.02 s' } }])
 })
 
 t.test('a part may be given less time than the others', async t => {
-  const told: unknown[] = []
-  const closers = new Closers({ ...silentLog, error: fields => void told.push(fields) })
+  const notified: unknown[] = []
+  const closers = new Closers({ ...silentLog, error: fields => void notified.push(fields) })
   closers.add('plugins', () => new Promise<never>(() => {}), 20)
   await closers.close()
-  t.match(told, [{ err: { message: 'it did not close within 0.02 s' } }])
+  t.match(notified, [{ err: { message: 'it did not close within 0.02 s' } }])
 })
 
 t.test('a domain that cannot be opened closes those that were opened before it', async t => {

@@ -112,8 +112,8 @@ t.test('a reload that needs the suite opens it, and its operations, services and
   )
   await gateway.line(line => line['msg'] === 'the configuration was reloaded')
   t.equal((await gateway.merchantSend('GET', '/api/payments')).status, 200)
-  const made = await gateway.merchantSend('POST', '/api/payments', { orderId: 'a', amount: 5, currency: 'USD' })
-  t.equal(made.status, 201, made.text)
+  const created = await gateway.merchantSend('POST', '/api/payments', { orderId: 'a', amount: 5, currency: 'USD' })
+  t.equal(created.status, 201, created.text)
 })
 
 t.test('a reload that opens the suite without the database is repeated by the next one', async t => {

@@ -288,13 +288,13 @@ t.test(
     - ./plugins/stamp.ts: { text: hi }
     - forward
 `
-    const asked: string[] = []
+    const requests: string[] = []
     const importPlugin = async (file: string) => {
-      asked.push(file)
+      requests.push(file)
       return { name: 'stamp', config: Type.Object({ text: Type.String(), times: Type.Integer({ default: 1 }) }) }
     }
     const { chains } = await load(text, {}, { importPlugin })
-    t.same(asked, ['/srv/gateway/plugins/stamp.ts'])
+    t.same(requests, ['/srv/gateway/plugins/stamp.ts'])
     t.match(chains['own']?.[0], {
       plugin: './plugins/stamp.ts',
       file: '/srv/gateway/plugins/stamp.ts',
@@ -403,8 +403,8 @@ for (const text of misplaced) {
 const line = /^gateway\.yaml:[1-9][0-9]*:[1-9][0-9]*: [^\n\r\u2028\u2029]+$/
 
 async function onlyConfigErrors(text: string) {
-  for (const told of await linesOf(text, { PORT: '80' }, { internals: ['api'] }))
-    if (!line.test(told)) throw new Error(`not one clear line: ${JSON.stringify(told)}`)
+  for (const message of await linesOf(text, { PORT: '80' }, { internals: ['api'] }))
+    if (!line.test(message)) throw new Error(`not one clear line: ${JSON.stringify(message)}`)
 }
 
 t.test('no text whatever makes the loader throw anything but a ConfigError', async () => {
@@ -516,7 +516,7 @@ t.test('no YAML of known keys with values of any kind makes the loader throw any
 
 t.test('nesting, aliases and size without end are refused', async t => {
   const bomb = `a: &a [x, x, x, x, x, x, x, x, x, x]\n${[...'bcdefghi'].map((name, index) => `${name}: &${name} [${Array.from({ length: 10 }, () => `*${'abcdefgh'[index] ?? ''}`).join(', ')}]`).join('\n')}`
-  for (const [text, told] of [
+  for (const [text, message] of [
     ['['.repeat(50_000), /:1:[0-9]+: found /],
     [`a: ${'['.repeat(100)}${']'.repeat(100)}`, /found too many or too deeply nested values/],
     [`a: [${'1,'.repeat(100_001)}]`, /found too many or too deeply nested values/],
@@ -529,7 +529,7 @@ t.test('nesting, aliases and size without end are refused', async t => {
     ['a: 1\n---\nb: 2', /found a second document/],
     ['', /found an empty file/]
   ] as const)
-    t.match((await linesOf(text)).join('\n'), told, text.slice(0, 40))
+    t.match((await linesOf(text)).join('\n'), message, text.slice(0, 40))
 })
 
 t.test('a text with line ends of any sort in it stays on one line of the message', async t => {

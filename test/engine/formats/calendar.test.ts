@@ -19,12 +19,12 @@ await eachDatabase(
   'a list is filtered by any time that can be read, at the ends of the calendar too',
   async (t, database) => {
     const gateway = await startGateway(t, { database })
-    const made = await gateway.merchantSend('POST', '/api/payments', {
+    const created = await gateway.merchantSend('POST', '/api/payments', {
       orderId: 'a',
       amount: '0.00001',
       currency: 'BTC'
     })
-    t.equal(made.status, 201)
+    t.equal(created.status, 201)
     const lists = [
       ...['/api/payments', '/api/merchant/sales', '/api/merchant/audit'].flatMap(path => [
         `${path}?from=`,

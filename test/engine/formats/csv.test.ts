@@ -74,20 +74,20 @@ function sinkOf(room: number) {
 }
 
 t.test('a page is read only once the client has taken the one before', async t => {
-  const asked: number[] = []
+  const requests: number[] = []
   const stream = csvStream({ n: (n: number) => n }, async function* () {
     for (let page = 0; page < 4; page++) {
-      asked.push(page)
+      requests.push(page)
       yield [page]
     }
   })
   const { sink, pieces } = sinkOf(2)
   stream.open(sink)
   await setImmediate()
-  t.same(asked, [0, 1])
+  t.same(requests, [0, 1])
   sink.onDrain?.()
   await setImmediate()
-  t.same(asked, [0, 1, 2])
+  t.same(requests, [0, 1, 2])
   sink.onDrain?.()
   await setImmediate()
   sink.onDrain?.()

@@ -18,25 +18,25 @@ for (const fastLane of [true, false]) {
   const way = fastLane ? 'on the fast lane' : 'over node:http'
 
   t.test(`a client that ends its side behind a whole request gets an answer that takes a moment: ${way}`, async t => {
-    const asked: Array<{ ctx: Context; wire: Wire }> = []
+    const requests: Array<{ ctx: Context; wire: Wire }> = []
     const clock = new ManualClock()
     const door = await openDoor(t, {
       fastLane,
       clock,
       handle(ctx, wire) {
-        asked.push({ ctx, wire })
+        requests.push({ ctx, wire })
       }
     })
     const client = await door.connect()
     client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na')
     client.socket.end()
-    await until(() => asked.length === 1)
+    await until(() => requests.length === 1)
     await noticed()
-    if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
+    if (requests[0] !== undefined) reply(requests[0].wire, 200, 'one')
     t.equal((await client.response()).body, 'one')
-    await until(() => asked.length === 2)
+    await until(() => requests.length === 2)
     await noticed()
-    if (asked[1] !== undefined) reply(asked[1].wire, 200, 'two')
+    if (requests[1] !== undefined) reply(requests[1].wire, 200, 'two')
     t.equal((await client.response()).body, 'two')
     t.equal((await client.ending()).how, 'end', 'and the connection ends')
   })
@@ -203,7 +203,7 @@ for (const [what, request] of [
       client.send(request)
       client.socket.end()
       await until(() => wires.length === 1)
-      for (let looks = 0; looks < 4; looks++) {
+      for (let polls = 0; polls < 4; polls++) {
         await noticed(5)
         clock.advance(500)
       }
@@ -239,18 +239,18 @@ t.test('a half-closed client whose answer never comes is cut where the drain end
 })
 
 t.test('an upload that was cut short behind another request ends with it, as a lone one does', async t => {
-  const asked: Array<{ ctx: Context; wire: Wire }> = []
+  const requests: Array<{ ctx: Context; wire: Wire }> = []
   const door = await openDoor(t, {
     handle(ctx, wire) {
-      asked.push({ ctx, wire })
+      requests.push({ ctx, wire })
     }
   })
   const client = await door.connect()
   client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab')
   client.socket.end()
-  await until(() => asked.length === 1)
+  await until(() => requests.length === 1)
   await noticed()
-  if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
+  if (requests[0] !== undefined) reply(requests[0].wire, 200, 'one')
   t.equal((await client.response()).body, 'one')
   await client.ending()
   t.notMatch(client.received, '100 Continue')

@@ -21,16 +21,16 @@ t.test('a name of every length up to beyond those that are kept is read whole', 
 })
 
 t.test('a table decides once for a spelling, by the name as it was spelled', async t => {
-  const asked: string[] = []
+  const requests: string[] = []
   const table = new NameTable(name => {
-    asked.push(name)
+    requests.push(name)
     return name.toLowerCase() === 'host' ? null : name.length
   })
   t.same(
     [table.of('Host'), table.of('host'), table.of('Host'), table.of('Accept'), table.of('Accept')],
     [null, null, null, 6, 6]
   )
-  t.same(asked, ['Host', 'host', 'Accept'])
+  t.same(requests, ['Host', 'host', 'Accept'])
 })
 
 t.test('names without end neither fill a table nor keep the usual ones out of it', async t => {

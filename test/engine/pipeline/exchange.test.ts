@@ -218,20 +218,20 @@ t.test('a watcher that throws breaks the answer off', async t => {
 
 t.test('a watcher lets the upstream wait until it is done', async t => {
   const gate = Promise.withResolvers<void>()
-  const told: unknown[] = []
+  const notified: unknown[] = []
   const chain = await chainOf([{ chunk: () => gate.promise }], (_ctx, responder) => {
     void responder.head(200, new HeaderList())
     responder.onDrain = () => {
-      told.push('drain')
+      notified.push('drain')
       responder.end(null)
     }
-    told.push(responder.write(Buffer.from('a')), responder.write(Buffer.from('b')))
+    notified.push(responder.write(Buffer.from('a')), responder.write(Buffer.from('b')))
   })
   const running = chain.run()
-  t.same(told, [false, false])
+  t.same(notified, [false, false])
   gate.resolve()
   const result = await running
-  t.same([told.length, told[2], result.text, result.outcome.delivered], [3, 'drain', 'ab', true])
+  t.same([notified.length, notified[2], result.text, result.outcome.delivered], [3, 'drain', 'ab', true])
 })
 
 t.test('a response that is cut ends with the last bytes, and is broken off where they have no place', async t => {

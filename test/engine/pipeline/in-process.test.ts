@@ -32,12 +32,12 @@ const pageOf = (method: string) => pages.begin({ method, target: '/console' }).c
 
 /** Submits a form through a chain that records its calls. */
 async function ask(value: number, plugin: Hooks = {}, leadsTo: InternalUpstream | null = operations) {
-  const told: string[] = []
+  const notified: string[] = []
   const recorder: Hooks = {
-    request: () => void told.push('request'),
-    response: (_ctx, { status }) => void told.push(`response ${status}`),
-    chunk: (_ctx, bytes) => void told.push(`chunk ${Buffer.from(bytes).toString()}`),
-    done: (_ctx, { status, source }) => void told.push(`done ${status} ${source}`)
+    request: () => void notified.push('request'),
+    response: (_ctx, { status }) => void notified.push(`response ${status}`),
+    chunk: (_ctx, bytes) => void notified.push(`chunk ${Buffer.from(bytes).toString()}`),
+    done: (_ctx, { status, source }) => void notified.push(`done ${status} ${source}`)
   }
   const chain = new Chain([recorder, plugin, { handle: ctx => operations.handle(ctx) }], 0)
   const faults: string[] = []
@@ -53,7 +53,7 @@ async function ask(value: number, plugin: Hooks = {}, leadsTo: InternalUpstream 
       finished() {}
     }
   )
-  return { status: reply.status, body: String(reply.body), told, faults }
+  return { status: reply.status, body: String(reply.body), told: notified, faults }
 }
 
 t.test('the chain judges, the operation runs, and each plugin gets the end once', async t => {

@@ -56,14 +56,14 @@ t.test('nothing priced reaches an upstream without payment, whatever the chain b
 
   const key = { primaryApiKey: 'sandbox-key' }
   await gateway.merchantSend('PUT', '/api/merchant/primary-key', key)
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'mine',
     targetBaseUrl: upstream.origin,
     defaultPriceSats: 10,
     endpoints: [{ pathPattern: '/free', priceSats: 0 }]
   })
-  t.equal(made.status, 201, made.text)
-  const { proxyId } = made.json() as { proxyId: string }
+  t.equal(created.status, 201, created.text)
+  const { proxyId } = created.json() as { proxyId: string }
   t.equal(await status(`/l402/proxy/${proxyId}/dear`), 500)
   t.equal(upstream.requests.length, 4)
   t.equal(await status(`/l402/proxy/${proxyId}/free`), 200, 'a free path of a proxy costs nothing')

@@ -89,13 +89,13 @@ async function site(
       new Exchange(ctx, wire, chain, events).start()
     }
   })
-  let told = 0
+  let notified = 0
   const done = async () => {
-    while (outcomes.length <= told)
+    while (outcomes.length <= notified)
       await new Promise<void>(resolve => {
         waiting = [...waiting, resolve]
       })
-    const outcome = outcomes[told++]
+    const outcome = outcomes[notified++]
     if (outcome === undefined) throw new Error('an outcome was expected')
     return outcome
   }
@@ -362,13 +362,13 @@ t.test('a client that does not read makes the stream wait, and reading resumes i
 
 t.test('a client that has left before the head is ready opens nothing', async t => {
   const gate = Promise.withResolvers<void>()
-  const asked = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const body = new Played()
   const place = await site(t, streaming(body), {
     hooks: [
       {
         response() {
-          asked.resolve()
+          requested.resolve()
           return gate.promise
         }
       }
@@ -376,7 +376,7 @@ t.test('a client that has left before the head is ready opens nothing', async t 
   })
   const client = await place.connect()
   client.send(get)
-  await asked.promise
+  await requested.promise
   client.close()
   await until(() => place.listener.connections === 0)
   gate.resolve()
@@ -393,7 +393,7 @@ t.test('streams are notified when draining begins, so that idle ones do not dela
     }
   })
   const gate = Promise.withResolvers<void>()
-  const asked = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const late = new Played(sink => {
     sink.onStopping = () => {
       sink.end()
@@ -413,7 +413,7 @@ t.test('streams are notified when draining begins, so that idle ones do not dela
         {
           request: ctx => {
             if (ctx.path !== '/late') return
-            asked.resolve()
+            requested.resolve()
             return gate.promise
           }
         }
@@ -425,7 +425,7 @@ t.test('streams are notified when draining begins, so that idle ones do not dela
   await first.until('\r\n\r\n')
   const second = await place.connect()
   second.send('GET /late HTTP/1.1\r\nHost: a\r\n\r\n')
-  await asked.promise
+  await requested.promise
   const drained = place.listener.drain(30_000)
   t.equal((await first.response()).body, 'bye')
   t.equal((await first.ending()).how, 'end')

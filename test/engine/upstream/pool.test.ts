@@ -146,16 +146,16 @@ t.test('pool: a request that got no answer is repeated elsewhere if its method i
 
 t.test('pool: an address that keeps failing is left out until its pause ends', async t => {
   let isBroken = true
-  let asked = 0
+  let requests = 0
   const failing = await named(t, '', (_req, res) => {
-    asked++
+    requests++
     if (isBroken) res.writeHead(503).end('busy')
     else res.end('back')
   })
   const { origin } = await named(t, 'there')
   const { ask, clock, forwarder } = await open(t, [failing.origin, origin], { balance: 'round-robin' })
   for (let request = 0; request < 20; request++) await ask()
-  t.equal(asked, 5)
+  t.equal(requests, 5)
   t.match(forwarder.breakers.report(), [{ route: 'pooled', origin: failing.origin, failures: 5 }])
   isBroken = false
   clock.advance(5_000)

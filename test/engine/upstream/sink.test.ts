@@ -360,15 +360,15 @@ t.test('a refused connection is retried once for idempotent requests, and never 
   ] as const) {
     const forwarder = new Forwarder({ clock: systemClock, production: false })
     const responder = new RecordingResponder()
-    let asked = 0
+    let requests = 0
     const addresses = forwarder.guard.addresses.bind(forwarder.guard)
     forwarder.guard.addresses = async host => {
-      asked++
+      requests++
       return addresses(host)
     }
     void forwarder.forward(contextOf({ method, body: bodyOf(body) }), responder, targetOf(closed.origin))
     await responder.done
-    t.equal(asked, attempts, `${method}: attempts`)
+    t.equal(requests, attempts, `${method}: attempts`)
     t.equal(responder.failure?.status, 502)
     t.equal(responder.failure?.members?.['details'], 'connection refused')
     await forwarder.close()

@@ -130,11 +130,11 @@ t.test('connections that clients hold while they read or send almost nothing are
     const { slow, honest, begun, clock, passes } = await setting(t)
     for (let count = 0; count < 100; count++) slow(address(count % 50), bytes)
     await until(() => begun.length === CONNECTIONS)
-    const asked = honest()
+    const pending = honest()
     // No client is cut before five seconds.
     clock.advance(4_900)
     t.equal(begun.filter(path => path !== '/up/honest').length, CONNECTIONS, name)
-    t.equal(await passes(asked), 200, name)
+    t.equal(await passes(pending), 200, name)
   }
 })
 
@@ -151,15 +151,15 @@ t.test(
       }
       attack()
       await until(() => begun.length === CONNECTIONS)
-      const asked = honest()
-      t.equal(await passes(asked), 200, name)
+      const pending = honest()
+      t.equal(await passes(pending), 200, name)
       // Until each of the addresses has been found out; it is for a moment that fewer run whenever some are cut.
       const found = async () => {
-        let looks = 0
-        for (let turn = 0; looks < 40; turn++) {
+        let polls = 0
+        for (let turn = 0; polls < 40; turn++) {
           if (turn === 10_000) throw new Error(`${running()} requests run concurrently`)
           await setTimeout(5)
-          looks = running() <= CONNECTIONS / 2 ? looks + 1 : 0
+          polls = running() <= CONNECTIONS / 2 ? polls + 1 : 0
         }
       }
       await passes(found())

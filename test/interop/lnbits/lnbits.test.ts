@@ -132,10 +132,10 @@ t.test('a real LNbits', { skip }, async t => {
       env: { KEY: seller.invoiceKey }
     })
     for (const scheme of ['l402', 'payment'] as const) {
-      const asked = await gateway.send('GET', '/demo/quote')
-      t.equal(asked.status, 402)
-      const invoice = challengeOf(asked, 'l402').parameters.get('invoice') ?? ''
-      const authorization = credentialOf(challengeOf(asked, scheme), await pay(invoice))
+      const response = await gateway.send('GET', '/demo/quote')
+      t.equal(response.status, 402)
+      const invoice = challengeOf(response, 'l402').parameters.get('invoice') ?? ''
+      const authorization = credentialOf(challengeOf(response, scheme), await pay(invoice))
       t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200, scheme)
     }
   })
@@ -152,8 +152,8 @@ t.test('a real LNbits', { skip }, async t => {
       }),
       env: { KEY: seller.invoiceKey, PORT: String(port), PUBLIC_URL: url }
     })
-    const asked = await gateway.send('GET', '/demo/quote')
-    const { accepts } = JSON.parse(Buffer.from(String(asked.headers['payment-required']), 'base64').toString()) as {
+    const response = await gateway.send('GET', '/demo/quote')
+    const { accepts } = JSON.parse(Buffer.from(String(response.headers['payment-required']), 'base64').toString()) as {
       readonly accepts: readonly [{ readonly extra: { readonly invoice: string } }]
     }
     const [accepted] = accepts

@@ -46,10 +46,10 @@ t.test('a real LNbits over real lnd', { skip }, async t => {
       env: { KEY: wallet.invoiceKey }
     })
     for (const scheme of ['l402', 'payment'] as const) {
-      const asked = await gateway.send('GET', '/demo/quote')
-      const invoice = challengeOf(asked, 'l402').parameters.get('invoice') ?? ''
+      const response = await gateway.send('GET', '/demo/quote')
+      const invoice = challengeOf(response, 'l402').parameters.get('invoice') ?? ''
       t.match(decodeInvoice(invoice), { network: 'regtest', amountSats: 10, payee: seller.id })
-      const authorization = credentialOf(challengeOf(asked, scheme), await payer.pay(invoice))
+      const authorization = credentialOf(challengeOf(response, scheme), await payer.pay(invoice))
       t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200, scheme)
     }
   })

@@ -43,9 +43,9 @@ t.test('real lnd nodes', { skip }, async t => {
 
     await t.test('a 402 holds an invoice of the node, and its preimage opens the route, in both schemes', async t => {
       for (const scheme of ['l402', 'payment'] as const) {
-        const asked = await gateway.send('GET', '/demo/quote')
-        t.equal(asked.status, 402)
-        const challenge = challengeOf(asked, scheme)
+        const response = await gateway.send('GET', '/demo/quote')
+        t.equal(response.status, 402)
+        const challenge = challengeOf(response, scheme)
         const { invoice } =
           scheme === 'l402'
             ? { invoice: challenge.parameters.get('invoice') ?? '' }
@@ -204,11 +204,11 @@ t.test('real lnd nodes', { skip }, async t => {
 
     await t.test('an invoice is paid once, however often a payout is requested', async t => {
       const { payment_request: invoice } = await payer.api('POST', '/v1/invoices', { memo: 'any amount' })
-      const wanted = payout('2001', { type: 'ln', invoice: String(invoice) }, 700)
-      t.equal(await lnd.lookUpPayout(key, wanted), null)
-      const [one, two] = await Promise.all([lnd.createPayout(key, wanted), lnd.createPayout(key, wanted)])
+      const expected = payout('2001', { type: 'ln', invoice: String(invoice) }, 700)
+      t.equal(await lnd.lookUpPayout(key, expected), null)
+      const [one, two] = await Promise.all([lnd.createPayout(key, expected), lnd.createPayout(key, expected)])
       t.equal(one.payoutId, two.payoutId)
-      t.match(await lnd.lookUpPayout(key, wanted), { status: 'confirmed', payoutId: one.payoutId })
+      t.match(await lnd.lookUpPayout(key, expected), { status: 'confirmed', payoutId: one.payoutId })
       t.match(await payer.api('GET', `/v1/invoice/${one.payoutId}`), { state: 'SETTLED', amt_paid_sat: '700' })
     })
 
@@ -235,22 +235,22 @@ t.test('real lnd nodes', { skip }, async t => {
       const preimage = Buffer.alloc(32, 9)
       const hash = createHash('sha256').update(preimage).digest('base64')
       const { payment_request: invoice } = await payer.api('POST', '/v2/invoices/hodl', { hash, value: '900' })
-      const wanted = payout('2005', { type: 'ln', invoice: String(invoice) }, 900)
+      const expected = payout('2005', { type: 'ln', invoice: String(invoice) }, 900)
       const quick = openKind(t, lndKind, { timeout: 3000, clock: systemClock })
-      await t.rejects(quick.createPayout(key, wanted), { message: /answer was lost/ })
-      t.match(await lnd.lookUpPayout(key, wanted), { status: 'processing' })
+      await t.rejects(quick.createPayout(key, expected), { message: /answer was lost/ })
+      t.match(await lnd.lookUpPayout(key, expected), { status: 'processing' })
       await payer.api('POST', '/v2/invoices/settle', { preimage: preimage.toString('base64') })
       await until('the payment', async () =>
-        (await lnd.lookUpPayout(key, wanted))?.status === 'confirmed' ? true : null
+        (await lnd.lookUpPayout(key, expected))?.status === 'confirmed' ? true : null
       )
     })
 
     await t.test('a transaction is found by its label, before and after it is in a block', async t => {
-      const wanted = payout('3001', { type: 'chain', address: await payer.address() }, 5000)
-      t.equal(await lnd.lookUpPayout(key, wanted), null)
-      const sent = await lnd.createPayout(key, wanted)
-      t.match(await lnd.lookUpPayout(key, wanted), { transactionHash: sent.transactionHash, feeSats: sent.feeSats })
-      t.equal((await lnd.createPayout(key, wanted)).transactionHash, sent.transactionHash, 'and not sent twice')
+      const expected = payout('3001', { type: 'chain', address: await payer.address() }, 5000)
+      t.equal(await lnd.lookUpPayout(key, expected), null)
+      const sent = await lnd.createPayout(key, expected)
+      t.match(await lnd.lookUpPayout(key, expected), { transactionHash: sent.transactionHash, feeSats: sent.feeSats })
+      t.equal((await lnd.createPayout(key, expected)).transactionHash, sent.transactionHash, 'and not sent twice')
       await chain.mine(2)
       await until('the block at the node', async () => {
         const { transactions } = await seller.api('GET', '/v1/transactions')
@@ -260,7 +260,7 @@ t.test('real lnd nodes', { skip }, async t => {
           ? true
           : null
       })
-      t.match(await lnd.lookUpPayout(key, wanted), { transactionHash: sent.transactionHash })
+      t.match(await lnd.lookUpPayout(key, expected), { transactionHash: sent.transactionHash })
     })
   })
 })

@@ -134,8 +134,8 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
   const fake = await startFakeNwc()
   t.teardown(() => fake.close())
   const service = await startService(t, async (method, parameters) => fake.answer(method, parameters))
-  const told: string[] = []
-  const provider = openProvider(t, told)
+  const notified: string[] = []
+  const provider = openProvider(t, notified)
   const text = await service.key()
   const key = new Secret(text)
 
@@ -159,8 +159,8 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
     fake.wallet.settle(listened.chargeId)
     const paid = fake.answer('lookup_invoice', { payment_hash: listened.chargeId })
     service.notify(text, 'result' in paid ? paid.result : {})
-    while (told.length === 0) await provider.lookUp(key, 'ab'.repeat(32))
-    t.same(told, [listened.chargeId])
+    while (notified.length === 0) await provider.lookUp(key, 'ab'.repeat(32))
+    t.same(notified, [listened.chargeId])
   })
 
   await t.test('connections of many merchants share one socket', async t => {
@@ -224,9 +224,9 @@ t.test('the same over real lnd', { skip: programs === null ? 'lnd is not at hand
       env: { KEY: text }
     })
     for (const scheme of ['l402', 'payment'] as const) {
-      const asked = await gateway.send('GET', '/demo/quote')
-      const invoice = challengeOf(asked, 'l402').parameters.get('invoice') ?? ''
-      const authorization = credentialOf(challengeOf(asked, scheme), await payer.pay(invoice))
+      const response = await gateway.send('GET', '/demo/quote')
+      const invoice = challengeOf(response, 'l402').parameters.get('invoice') ?? ''
+      const authorization = credentialOf(challengeOf(response, scheme), await payer.pay(invoice))
       t.equal((await gateway.send('GET', '/demo/quote', { headers: { authorization } })).status, 200, scheme)
     }
   })

@@ -90,13 +90,13 @@ t.test('stripe-mock', { skip }, async t => {
       ['quantity', { line_items: [{ price: 'price_123', quantity: 'nonsense' }] }]
     ]
     for (const [what, more] of odd) {
-      const asked = {
+      const requests = {
         mode: 'subscription',
         success_url: request.successUrl,
         line_items: [{ price: 'price_123', quantity: 1 }],
         ...more
       }
-      await t.rejects(stripe.rawRequest('POST', '/v1/checkout/sessions', asked), { statusCode: 400 }, what)
+      await t.rejects(stripe.rawRequest('POST', '/v1/checkout/sessions', requests), { statusCode: 400 }, what)
     }
   })
 

@@ -79,9 +79,9 @@ t.test('expiry, network, features and description are read', async t => {
 t.test('an edited invoice fails its signature, unless that check is left out', async t => {
   const text = encodeInvoice(TERMS, KEY)
   const { prefix, words } = bech32.decode(text as `${string}1${string}`, false) // the cast only states the library's input type
-  const dearer = bech32.encode('lnbcrt200n', words, false)
+  const higher = bech32.encode('lnbcrt200n', words, false)
   t.equal(prefix, 'lnbcrt100n')
-  t.not(decodeInvoice(dearer).payee, decodeInvoice(text).payee, 'recovery names another payee')
+  t.not(decodeInvoice(higher).payee, decodeInvoice(text).payee, 'recovery names another payee')
   t.equal(decodeInvoice(text, { signature: 'none' }).payee, null)
   const broken = [...words]
   broken[broken.length - 1] = 31
@@ -109,10 +109,10 @@ t.test('a named payee must have signed, in low-S form', async t => {
   t.equal(decodeInvoice(sign(PAYEE, false)).payee, PAYEE)
   t.equal(decodeInvoice(sign(PAYEE, false), { signature: 'named' }).payee, PAYEE)
   t.equal(refusal(() => decodeInvoice(sign(PAYEE, true))).code, 'signature', 'high S')
-  const stranger = Buffer.from(secp256k1.getPublicKey(Buffer.alloc(32, 9))).toString('hex')
-  t.equal(refusal(() => decodeInvoice(sign(stranger, false))).code, 'signature', 'another payee')
+  const outsider = Buffer.from(secp256k1.getPublicKey(Buffer.alloc(32, 9))).toString('hex')
+  t.equal(refusal(() => decodeInvoice(sign(outsider, false))).code, 'signature', 'another payee')
   t.equal(
-    refusal(() => decodeInvoice(sign(stranger, false), { signature: 'named' })).code,
+    refusal(() => decodeInvoice(sign(outsider, false), { signature: 'named' })).code,
     'signature',
     'another payee, where only named ones are checked'
   )

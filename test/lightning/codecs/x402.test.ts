@@ -290,8 +290,8 @@ t.test('x402 exact: an actual request that is echoed fails at the invoice', asyn
   ] as const) {
     const bodyHash = sha256(Buffer.from(body, 'hex')).toString('hex')
     const actual = httpBinding({ method, url: URL_A, bodyHash, headers: [] })
-    const wanted = requirementsOf(decodeInvoice(INVOICE), actual)
-    t.equal(faultOf(INVOICE, wanted, PREIMAGE), 'invalid_exact_lnbtc_invoice_request_mismatch')
+    const expected = requirementsOf(decodeInvoice(INVOICE), actual)
+    t.equal(faultOf(INVOICE, expected, PREIMAGE), 'invalid_exact_lnbtc_invoice_request_mismatch')
   }
 })
 

@@ -72,9 +72,9 @@ t.test("errors in Blink's responses are mapped to ours", async t => {
   fake.refusing = { code: 'TOO_MANY_REQUEST', message: 'wait' }
   await t.rejects(provider.createCharge(key, request), { fault: 'rate', retryAfter: 300 })
   fake.refusing = null
-  const asked = fake.requests.length
+  const requests = fake.requests.length
   await t.rejects(provider.createCharge(key, request), { fault: 'rate' }, 'no request for five minutes')
-  t.equal(fake.requests.length, asked)
+  t.equal(fake.requests.length, requests)
   clock.advance(300_000)
   t.ok(await provider.createCharge(key, request))
 })
@@ -135,7 +135,7 @@ t.test('a list of more than one call resumes where it ended, and stops at older 
   t.match(first, { reach: 'more', charges: { length: 500 } })
   const second = await provider.listSettled(key, { since, oldest: since, position: first.position })
   t.match(second, { reach: 'whole', asOf: first.asOf, charges: { length: 5 } })
-  const asked = fake.requests.length
+  const requests = fake.requests.length
   t.match(await provider.listSettled(key, { since: since + 5_000, oldest: since, position: null }), { reach: 'whole' })
-  t.equal(fake.requests.length, asked + 1)
+  t.equal(fake.requests.length, requests + 1)
 })

@@ -161,17 +161,17 @@ t.test('bitcoin is written and read without a float', async t => {
 t.test('a list of more than one call resumes where it ended', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   const since = clock.now()
-  const wanted = new Set<string>()
+  const expected = new Set<string>()
   for (let count = 0; count < 505; count++) {
     const { chargeId, paymentHash } = await provider.createCharge(key, request)
     fake.wallet.settle(paymentHash)
-    wanted.add(chargeId)
+    expected.add(chargeId)
   }
   const first = await provider.listSettled(key, { since, oldest: since, position: null })
   t.equal(first.reach, 'more')
   const second = await provider.listSettled(key, { since, oldest: since, position: first.position })
   t.match(second, { reach: 'whole', asOf: first.asOf })
-  t.same(new Set([...first.charges, ...second.charges].map(({ chargeId }) => chargeId)), wanted)
+  t.same(new Set([...first.charges, ...second.charges].map(({ chargeId }) => chargeId)), expected)
 })
 
 t.test('an invoice with a hash is made at the node, where the key may also look it up', async t => {

@@ -107,12 +107,12 @@ t.test('a node with thousands of paid invoices is read from the first that may b
   }
   clock.advance(3_600_000)
   const since = clock.now()
-  const wanted: string[] = []
+  const expected: string[] = []
   for (let count = 0; count < 15; count++) {
     const { chargeId } = await provider.createCharge(key, request)
     clock.advance(1_000)
     fake.wallet.settle(chargeId)
-    wanted.push(chargeId)
+    expected.push(chargeId)
   }
   fake.requests.length = 0
   const found: string[] = []
@@ -128,7 +128,7 @@ t.test('a node with thousands of paid invoices is read from the first that may b
     }
   }
   await drain()
-  t.same(found.slice(-15), wanted)
+  t.same(found.slice(-15), expected)
   t.ok(fake.requests.length < 60, `${fake.requests.length} calls`)
   found.length = 0
   t.equal(await drain(), 1, 'from then on it resumes')

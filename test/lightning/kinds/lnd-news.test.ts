@@ -55,13 +55,13 @@ t.test('a payment behind 1,200 other invoices is found', async t => {
 
   await t.test('each once, also of those pages that are read twice', async t => {
     const { lnd, key, node, ask } = await setUp(t)
-    const wanted: string[] = []
+    const expected: string[] = []
     for (let at = 0; at < 3; at++) {
       const { chargeId } = await lnd.createCharge(key, request)
       node.wallet.settle(chargeId)
-      wanted.push(chargeId)
+      expected.push(chargeId)
     }
-    t.same((await ask()).charges.map(({ chargeId }) => chargeId).toSorted(), wanted.toSorted())
+    t.same((await ask()).charges.map(({ chargeId }) => chargeId).toSorted(), expected.toSorted())
   })
 
   await t.test('by a later listing, in one call and two requests, since lnd counts what is settled', async t => {
@@ -95,16 +95,16 @@ t.test('nothing counts as read that was not: a long stream is read in parts', as
   const { lnd, key, node } = made
   for (let at = 0; at < 2; at++) node.wallet.settle((await lnd.createCharge(key, request)).chargeId)
   await made.all()
-  const wanted = new Set<string>()
+  const expected = new Set<string>()
   for (let at = 0; at < 900; at++) {
     const held = node.wallet.addInvoice(1, 'x'.repeat(400), 600)
     node.wallet.settle(held.paymentHash)
-    wanted.add(held.paymentHash)
+    expected.add(held.paymentHash)
   }
   const first = await made.ask()
   t.equal(first.reach, 'more')
   const { found } = await made.all()
-  t.same(new Set([...first.charges.map(({ chargeId }) => chargeId), ...found]), wanted)
+  t.same(new Set([...first.charges.map(({ chargeId }) => chargeId), ...found]), expected)
 })
 
 t.test('the first invoice that a node ever settles is found, which is in no stream', async t => {

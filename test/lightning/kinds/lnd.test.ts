@@ -59,12 +59,12 @@ t.test('a node with unannounced channels alone makes invoices with route hints, 
     await lnd.createCharge(with_, request)
     return (node.requests.at(-1)?.body as { private?: boolean } | undefined)?.private
   }
-  const asked = () => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
+  const requests = () => node.requests.filter(({ path }) => path.startsWith('/v1/channels')).length
   node.wallet.channels = [{ isPrivate: true }, { isPrivate: false }]
   t.equal(await isPrivate(key), undefined, 'one that is announced is enough')
   node.wallet.channels = [{ isPrivate: true }]
   t.equal(await isPrivate(key), undefined)
-  t.equal(asked(), 1, 'believed for ten minutes')
+  t.equal(requests(), 1, 'believed for ten minutes')
   clock.advance(600_000)
   t.equal(await isPrivate(key), true)
   clock.advance(600_000)

@@ -91,10 +91,10 @@ t.test('once it was seen as paid, its host is not called again, and its time sta
   fake.wallet.settle(chargeId)
   const seenAt = clock.now()
   t.match(await provider.lookUp(key, chargeId), { status: /^paid$/, settledAt: seenAt })
-  const asked = fake.requests.length
+  const requests = fake.requests.length
   clock.advance(5_000)
   t.match(await provider.lookUp(key, chargeId), { status: /^paid$/, settledAt: seenAt })
-  t.equal(fake.requests.length, asked)
+  t.equal(fake.requests.length, requests)
 })
 
 t.test('paid is only what is about this invoice, with a preimage that fits where there is one', async t => {

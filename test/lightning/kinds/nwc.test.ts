@@ -20,12 +20,12 @@ const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 
 const HASH = 'ab'.repeat(32)
 
 async function setUp(t: T, options: Opening = {}) {
-  const told: string[] = []
+  const notified: string[] = []
   const settled = async (paymentHash: string) => {
-    told.push(paymentHash)
+    notified.push(paymentHash)
   }
   const made = await startKind(t, nwc, startFakeNwc, { settled, ...options })
-  return { ...made, told, relay: made.fake.relay }
+  return { ...made, told: notified, relay: made.fake.relay }
 }
 
 t.test('a key is the address of a connection, as wallets show it', async t => {
@@ -197,7 +197,7 @@ t.test('a relay: forged events and floods end its connection, and it is left alo
 })
 
 t.test('a relay: a wallet that floods notifications is ignored, and the others are not', async t => {
-  const { fake, provider, told, relay, key } = await setUp(t)
+  const { fake, provider, told: notified, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
   await provider.lookUp(key, charge.chargeId)
   for (let nth = 0; nth < 150; nth++) fake.notify(charge.paymentHash, { state: 'pending' })
@@ -206,7 +206,7 @@ t.test('a relay: a wallet that floods notifications is ignored, and the others a
   fake.wallet.settle(charge.paymentHash)
   fake.notify(charge.paymentHash)
   t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid' })
-  t.same(told, [], 'it is polled')
+  t.same(notified, [], 'it is polled')
 })
 
 t.test('a relay that no longer says anything is left, and another connection is made', async t => {
@@ -214,10 +214,10 @@ t.test('a relay that no longer says anything is left, and another connection is 
   await provider.lookUp(key, HASH)
   clock.advance(1)
   relay.isMute = true
-  const asked = provider.lookUp(key, HASH)
+  const pending = provider.lookUp(key, HASH)
   await setImmediate()
   clock.advance(10_000)
-  await t.rejects(asked, { fault: 'timeout' })
+  await t.rejects(pending, { fault: 'timeout' })
   relay.isMute = false
   t.equal(await provider.lookUp(key, HASH), null)
   t.equal(relay.connections.ever, 2)
@@ -282,7 +282,7 @@ t.test('a connection that was deleted is silent, and is reported as such', async
 })
 
 t.test('only a wallet with NIP-04 alone is called with it once it was silent', async t => {
-  const { clock, fake, provider, relay, key, told } = await setUp(t)
+  const { clock, fake, provider, relay, key, told: notified } = await setUp(t)
   const said = () => relay.taken.map(event => tagOf(event, 'encryption'))
   fake.onHang = () => {
     clock.advance(2_000)
@@ -294,8 +294,8 @@ t.test('only a wallet with NIP-04 alone is called with it once it was silent', a
   fake.wallet.settle(charge.chargeId)
   t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/ })
   fake.notify(charge.chargeId)
-  await until(() => told.length > 0)
-  t.same(told, [charge.chargeId], 'its notifications are read too')
+  await until(() => notified.length > 0)
+  t.same(notified, [charge.chargeId], 'its notifications are read too')
   fake.announce('nip44_v2')
   clock.advance(3_600_000)
   await provider.createCharge(key, request)
@@ -309,9 +309,9 @@ t.test('only a wallet with NIP-04 alone is called with it once it was silent', a
 })
 
 t.test('a payment that the wallet reports is known immediately, and an unexpected one is ignored', async t => {
-  const { clock, fake, provider, told, relay, key } = await setUp(t)
+  const { clock, fake, provider, told: notified, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
-  const ahead = await provider.createCharge(key, { ...request, standing: 'ahead' })
+  const ahead = await provider.createCharge(key, { ...request, priority: 'ahead' })
   fake.notify(charge.paymentHash)
   for (const changes of [{ type: 'outgoing', state: 'settled' }, { state: 'pending' }, { payment_hash: HASH }])
     fake.notify(charge.paymentHash, changes)
@@ -320,15 +320,15 @@ t.test('a payment that the wallet reports is known immediately, and an unexpecte
   fake.wallet.settle(charge.paymentHash)
   fake.notify(charge.paymentHash)
   fake.notify(charge.paymentHash)
-  await until(() => told.length > 0)
+  await until(() => notified.length > 0)
   await provider.lookUp(key, HASH)
-  t.same(told, [charge.paymentHash])
+  t.same(notified, [charge.paymentHash])
   clock.advance(90_000)
   await until(() => relay.connections.now === 0)
 })
 
 t.test('it listens as long as an invoice can be paid, over broken connections too', async t => {
-  const { clock, fake, provider, told, relay, key } = await setUp(t)
+  const { clock, fake, provider, told: notified, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
   for (let minutes = 0; minutes < 8; minutes++) {
     clock.advance(20_000)
@@ -346,7 +346,7 @@ t.test('it listens as long as an invoice can be paid, over broken connections to
   t.equal(await provider.lookUp(key, HASH), null, 'by now it listens')
   fake.wallet.settle(charge.paymentHash)
   fake.notify(charge.paymentHash)
-  await until(() => told.length > 0)
+  await until(() => notified.length > 0)
   await provider.createCharge(key, request)
   clock.advance(700_000)
   for (let turns = 0; turns < 20; turns++) await setImmediate()

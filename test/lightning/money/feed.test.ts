@@ -222,10 +222,10 @@ t.test('while no source answers the last price is used for five minutes, and the
 t.test('an old response counts by its own time', async t => {
   const { prices, fake, clock } = await openFeed(t)
   for (const name of ['coinbase', 'kraken'] as const) fake.faults.set(name, 'server error')
-  const asked = clock.now()
+  const requests = clock.now()
   // Its seconds are whole, so that it is up to one second older.
   clock.advance(500)
-  t.equal((await prices.quote('USD')).at, asked)
+  t.equal((await prices.quote('USD')).at, requests)
   fake.faults.set('coingecko', 'stale')
   clock.advance(300_000)
   t.ok(await refusalOf(prices), 'one of two is stale, and what was kept is too old')
@@ -275,27 +275,27 @@ t.test(
   'the sandbox on both sides has fixed prices and asks no source; one real provider is enough for the market',
   async t => {
     const clock = new ManualClock()
-    const asked: string[] = []
+    const requests: string[] = []
     const around = {
       clock,
       log: silentLog,
       metrics: new Metrics(),
       ask: async (url: string) => {
-        asked.push(url)
+        requests.push(url)
         return '{}'
       }
     }
     const sandbox = openPrices(await configOf('mode: development'), around)
     t.equal(await sandbox.satoshis('USD', '1'), 1000)
     t.match(await sandbox.quote('EUR'), { at: clock.now(), expiresAt: clock.now() + 60_000 })
-    t.equal(asked.length, 0)
+    t.equal(requests.length, 0)
     await sandbox.close()
     for (const side of ['primary', 'alternate']) {
-      asked.length = 0
+      requests.length = 0
       const market = openPrices(await configOf(`lightning: { ${side}: { kind: opennode } }`), around)
       t.ok(await refusalOf(market))
       t.same(
-        asked.map(url => new URL(url).origin),
+        requests.map(url => new URL(url).origin),
         [
           'https://api.coinbase.com',
           'https://api.exchange.coinbase.com',

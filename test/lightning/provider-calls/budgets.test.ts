@@ -55,9 +55,9 @@ function rig(limits = strike): Rig {
     }
   }
   const ask = async (client: string, place: string) => {
-    const wish = await reputation.request(client, place)
-    const wait = await spent(wish.client)
-    if (wait !== null) wish.refused()
+    const request = await reputation.request(client, place)
+    const wait = await spent(request.client)
+    if (wait !== null) request.refused()
     return wait
   }
   return { clock, metrics, budgets, budget, reputation, calls, ask, pay: () => spent('keyed') }
@@ -182,8 +182,8 @@ t.test('a client that pays has no unpaid invoices, and comes before anonymous cl
 t.test('the wait is the true one', async t => {
   const r = rig()
   for (let call = 0; call < 70; call++) t.equal(await r.pay(), null)
-  const wanted = { fault: 'rate', retryAfter: 1, status: 503, headers: ['Retry-After', '1'] }
-  await t.rejects(r.budget.spend('others', null, newcomer), wanted, 'the rest is kept for others')
+  const expected = { fault: 'rate', retryAfter: 1, status: 503, headers: ['Retry-After', '1'] }
+  await t.rejects(r.budget.spend('others', null, newcomer), expected, 'the rest is kept for others')
   for (let call = 70; call < 100; call++) t.equal(await r.pay(), null)
   t.equal(await r.pay(), 1)
   // 30 to keep and one to take, 85 a minute.
@@ -246,9 +246,9 @@ t.test('while the shared state is down each process counts alone', async t => {
   const budget = new Budgets({ state: gone, clock, metrics: new Metrics() }).of('strike', '', strike)
   for (let call = 0; call < 100; call++) await budget.spend('others', null, 'keyed')
   await t.rejects(budget.spend('others', null, 'keyed'), NothingSent)
-  const wish = await new ClientReputation(gone).request('buyer', 'route:a')
-  t.same(wish.client, newcomer)
-  wish.refused()
+  const request = await new ClientReputation(gone).request('buyer', 'route:a')
+  t.same(request.client, newcomer)
+  request.refused()
 })
 
 const url = testRedisUrl()

@@ -61,23 +61,23 @@ for (const [before, sending, after, ending, sends] of rows) {
   t.test(
     `found ${told(before)}, then ${told(sending instanceof Error ? sending : sending)}, then ${told(after)}`,
     async t => {
-      let asked = 0
-      let looks = 0
+      let requests = 0
+      let polls = 0
       const paying = payOnce({
         find: async () => {
-          const found = looks++ === 0 ? before : after
+          const found = polls++ === 0 ? before : after
           if (found instanceof Error) throw found
           return found === 'none' ? null : payment(found)
         },
         send: async () => {
-          asked++
+          requests++
           if (sending instanceof Error) throw sending
           return sending
         }
       })
       if (typeof ending === 'string') t.match(await paying, { status: ending })
       else await t.rejects(paying, ending)
-      t.equal(asked, sends)
+      t.equal(requests, sends)
     }
   )
 }

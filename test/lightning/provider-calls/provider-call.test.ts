@@ -261,7 +261,7 @@ t.test('only reads are retried', async t => {
 
 t.test('a connection that is never made ends with the time limit too', async t => {
   const clock = new ManualClock()
-  const asked = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const http = new ProviderHttp({
     // As a name that is never resolved, or addresses that swallow what they are sent.
     url: 'http://127.0.0.1:1',
@@ -271,12 +271,12 @@ t.test('a connection that is never made ends with the time limit too', async t =
     authorize: () => ({}),
     messageOf,
     connect: () => {
-      asked.resolve()
+      requested.resolve()
     }
   })
   t.teardown(() => http.close())
   const caught = http.within(key, send => send(post)).catch((error: unknown) => error)
-  await asked.promise
+  await requested.promise
   clock.advance(10_000)
   const ended = await caught
   t.ok(ended instanceof ProviderUnavailable)
@@ -285,7 +285,7 @@ t.test('a connection that is never made ends with the time limit too', async t =
 
 t.test('a call that was given up before its connection was open is not sent once it opens', async t => {
   const made = await rig(t)
-  const asked = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const waiting: Array<() => void> = []
   let isOpen = false
   const connect = buildConnector({})
@@ -297,7 +297,7 @@ t.test('a call that was given up before its connection was open is not sent once
     authorize: () => ({}),
     messageOf,
     connect: (wanted, callback) => {
-      asked.resolve()
+      requested.resolve()
       if (isOpen) connect(wanted, callback)
       else
         waiting.push(() => {
@@ -310,7 +310,7 @@ t.test('a call that was given up before its connection was open is not sent once
     http.within(key, send => send(post)),
     { fault: 'timeout' }
   )
-  await asked.promise
+  await requested.promise
   made.clock.advance(10_000)
   await caught
   isOpen = true

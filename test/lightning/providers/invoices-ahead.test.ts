@@ -62,7 +62,7 @@ routes:
   }
   for (const scheme of ['l402', 'payment'] as const) {
     let challenge = challengeOf(await gateway.send('GET', '/demo/quote'), scheme)
-    for (let asked = 0; asked < 20 && lifeOf(challenge.parameters.get('invoice')) === 600; asked++)
+    for (let requests = 0; requests < 20 && lifeOf(challenge.parameters.get('invoice')) === 600; requests++)
       challenge = challengeOf(await gateway.send('GET', '/demo/quote'), scheme)
     const invoice = challenge.parameters.get('invoice') ?? ''
     t.equal(lifeOf(invoice), 1200, 'it was made ahead')

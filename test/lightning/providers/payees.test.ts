@@ -155,9 +155,9 @@ t.test('a kind that only receives pays nothing out and makes no call', async t =
     amountSats: 1,
     description: null
   } as const
-  const wanted = { name: 'ProviderRefused', reason: 'request', message: /only receives/ }
-  await t.rejects(payee.payOut(payout), wanted)
-  await t.rejects(payee.lookUpPayout(payout, null), wanted)
+  const expected = { name: 'ProviderRefused', reason: 'request', message: /only receives/ }
+  await t.rejects(payee.payOut(payout), expected)
+  await t.rejects(payee.lookUpPayout(payout, null), expected)
 })
 
 t.test(
@@ -253,7 +253,7 @@ t.test(
     const [payees, other] = [open(), open()]
     const account = { ...noKeys, primaryKey: sealed('primary', 'theirs') }
     const invoice = (standing?: 'ahead') =>
-      payees.forMerchant(account).createInvoice(standing === undefined ? request : { ...request, standing })
+      payees.forMerchant(account).createInvoice(standing === undefined ? request : { ...request, priority: standing })
     for (const recovered of [() => invoice(), () => invoice('ahead'), () => payees.validate(account, 'primary')]) {
       provider.createCharge = async () => {
         throw new ProviderUnavailable('busy', 5, undefined, 'rate')

@@ -80,15 +80,15 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
   await t.test(
     "Strike: the operator's routes are paid into the same account; both receivers hear of everything, and neither refuses it",
     async t => {
-      const asked = await gateway.send('GET', '/demo/quote')
-      t.equal(asked.status, 402)
+      const response = await gateway.send('GET', '/demo/quote')
+      t.equal(response.status, 402)
       await eventually("the operator's is registered", async () => strike.subscriptions[1] ?? null)
       t.equal(strike.subscriptions[1]?.webhookUrl, `${gateway.url}/api/webhooks/primary?account=operator`)
       const { chargeId, invoiceId } = await pay(made)
       strike.pay(chargeId)
       t.same(await strike.deliver(), [200, 200])
       await becomes(made, invoiceId, 'paid')
-      const invoice = challengeOf(asked, 'l402').parameters.get('invoice')
+      const invoice = challengeOf(response, 'l402').parameters.get('invoice')
       const [row] = await gateway.database.sql<
         Array<{ charge_id: string }>
       >`select charge_id from challenges where invoice = ${invoice ?? ''}`

@@ -42,13 +42,13 @@ function simulate(
   candidates: readonly Candidate[],
   { minutes, outcome = () => null }: { minutes: number; outcome?: (account: string, at: number) => PollOutcome | null }
 ) {
-  const asked: Array<{ at: number; account: string; type: Poll['type']; count: number }> = []
+  const requests: Array<{ at: number; account: string; type: Poll['type']; count: number }> = []
   let state: PollState = FIRST_STATE
   for (let now = 1_000_000; now <= 1_000_000 + minutes * MINUTE; now += rules.tick) {
     const plan = nextPolls(state, candidates, rules, now)
     state = plan.state
     for (const poll of plan.polls) {
-      asked.push({ at: now, account: poll.account, type: poll.type, count: poll.type === 'list' ? 1 : poll.count })
+      requests.push({ at: now, account: poll.account, type: poll.type, count: poll.type === 'list' ? 1 : poll.count })
       const usual: PollOutcome =
         poll.type === 'list'
           ? { type: 'listed', reach: 'whole', asOf: now, position: null }
@@ -59,15 +59,17 @@ function simulate(
       ) as PollState
     }
   }
-  return asked
+  return requests
 }
 
 void t.test(
   'an account with unpaid payments is listed each minute, one without every ten, and not immediately',
   async t => {
-    const asked = simulate(listing, [candidate('1'), candidate('2', { isFresh: false })], { minutes: 20 })
+    const requests = simulate(listing, [candidate('1'), candidate('2', { isFresh: false })], { minutes: 20 })
     const of = (account: string) =>
-      asked.filter(poll => poll.account === account && poll.type === 'list').map(({ at }) => (at - 1_000_000) / MINUTE)
+      requests
+        .filter(poll => poll.account === account && poll.type === 'list')
+        .map(({ at }) => (at - 1_000_000) / MINUTE)
     t.same(
       of('1'),
       Array.from({ length: 20 }, (_, index) => index + 1)
@@ -134,39 +136,39 @@ void t.test('listings: look-ups of any number of open payments never delay them'
   }
   for (const kind of ['lnd', 'phoenixd', 'cln', 'lnbits', 'nwc']) {
     const rules = pollRules(declared, polling(kind), 1)
-    const asked = simulate(rules, [candidate('1', { payments: 200 })], { minutes: 20 })
-    const lists = asked.filter(({ type }) => type === 'list')
+    const requests = simulate(rules, [candidate('1', { payments: 200 })], { minutes: 20 })
+    const lists = requests.filter(({ type }) => type === 'list')
     t.equal(Math.max(...lists.map(({ at }, nth) => at - (lists[nth - 1]?.at ?? at))), 5_000, kind)
-    t.ok(asked.length > lists.length, `${kind}: look-ups get the rest`)
+    t.ok(requests.length > lists.length, `${kind}: look-ups get the rest`)
   }
 })
 
 void t.test('a kind without a list has every open payment looked up, one account after the other', async t => {
   const rules: PollRules = { ...listing, hasList: false, sweepEvery: MINUTE }
-  const asked = simulate(rules, [candidate('1', { payments: 50 }), candidate('2', { payments: 1 })], { minutes: 3 })
+  const requests = simulate(rules, [candidate('1', { payments: 50 }), candidate('2', { payments: 1 })], { minutes: 3 })
   t.same(
-    asked.slice(0, 2).map(({ account, count }) => [account, count]),
+    requests.slice(0, 2).map(({ account, count }) => [account, count]),
     [
       ['1', 3],
       ['2', 1]
     ]
   )
-  t.ok(asked.every(({ type }) => type === 'look up'))
+  t.ok(requests.every(({ type }) => type === 'look up'))
 })
 
 void t.test('after a 429 no account of the budget is called before Retry-After is over', async t => {
-  const asked = simulate(listing, [candidate('1'), candidate('2'), candidate('3')], {
+  const requests = simulate(listing, [candidate('1'), candidate('2'), candidate('3')], {
     minutes: 90,
     outcome: (_account, at) => (at === 1_000_000 + MINUTE ? { type: 'limited', restsUntil: at + 60 * MINUTE } : null)
   })
-  const after = asked.filter(({ at }) => at > 1_000_000 + MINUTE)
+  const after = requests.filter(({ at }) => at > 1_000_000 + MINUTE)
   t.equal(after[0]?.at, 1_000_000 + 61 * MINUTE)
   t.same(new Set(after.map(({ account }) => account)), new Set(['1', '2', '3']))
 })
 
 void t.test("a node of the merchant's own has a budget of its own", async t => {
   const rules: PollRules = { ...listing, isShared: false, perMinute: 1 }
-  const asked = simulate(
+  const requests = simulate(
     rules,
     ['1', '2', '3'].map(id => candidate(id)),
     {
@@ -175,7 +177,7 @@ void t.test("a node of the merchant's own has a budget of its own", async t => {
     }
   )
   t.same(
-    asked.map(({ account }) => account),
+    requests.map(({ account }) => account),
     ['1', '2', '3', '1', '3', '1', '3']
   )
 })
@@ -214,11 +216,11 @@ const rules = fc
 void t.test('in no minute are there more calls than the budget has', async t => {
   fc.assert(
     fc.property(rules, accounts, (made, list) => {
-      const asked = simulate(made, list, {
+      const requests = simulate(made, list, {
         minutes: 40,
         outcome: account => (Number(account) % 5 === 0 ? { type: 'failed', fault: 'away' } : null)
       })
-      const budgets = Map.groupBy(asked, ({ account }) => (made.isShared ? 'all' : account))
+      const budgets = Map.groupBy(requests, ({ account }) => (made.isShared ? 'all' : account))
       for (const polls of budgets.values()) {
         for (const { at } of polls) {
           const calls = polls
@@ -236,7 +238,7 @@ void t.test('in no minute are there more calls than the budget has', async t => 
 void t.test('no account waits longer than it takes to ask all the others', async t => {
   fc.assert(
     fc.property(rules, accounts, (made, list) => {
-      const asked = simulate(made, list, { minutes: 120 })
+      const requests = simulate(made, list, { minutes: 120 })
       const cost = made.hasList ? made.costs.list : made.costs.lookUp
       const perRound = made.isShared ? Math.floor(made.perMinute / cost) : list.length
       // One interval, one round of everybody, and the look-ups that may fill a minute before it.
@@ -245,7 +247,7 @@ void t.test('no account waits longer than it takes to ask all the others', async
         if (!made.hasList && payments === 0) continue
         let last = 1_000_000
         for (const { at } of [
-          ...asked.filter(poll => poll.account === id && (poll.type === 'list') === made.hasList),
+          ...requests.filter(poll => poll.account === id && (poll.type === 'list') === made.hasList),
           { at: 1_000_000 + 120 * MINUTE }
         ]) {
           if (at - last > longest) throw new Error(`account ${id} waited ${(at - last) / MINUTE} minutes`)

@@ -154,13 +154,13 @@ void t.test('a lost notification', async t => {
 void t.test('a query of open challenges that took a second is not repeated for fifty', async t => {
   const made = await polling(t)
   const { clock } = made
-  let looks = 0
+  let polls = 0
   const poller = made.poller(
     'primary',
     {},
     {
       open: async () => {
-        looks++
+        polls++
         clock.advance(1_000)
         return []
       }
@@ -169,10 +169,10 @@ void t.test('a query of open challenges that took a second is not repeated for f
   await run(poller)
   clock.advance(49_000)
   await run(poller)
-  t.equal(looks, 1)
+  t.equal(polls, 1)
   clock.advance(1_000)
   await run(poller)
-  t.equal(looks, 2)
+  t.equal(polls, 2)
 })
 
 void t.test("a query of open challenges that times out stops no payment's look-up", async t => {
@@ -273,15 +273,15 @@ void t.test('429: no call before Retry-After is over, by any process', async t =
   await run(poller())
   primary.fault = new ProviderUnavailable('wait', 600, undefined, 'rate')
   await minute(poller())
-  const asked = primary.listings.length
-  t.ok(asked >= 1 && asked <= 4, 'those of the same round')
+  const requests = primary.listings.length
+  t.ok(requests >= 1 && requests <= 4, 'those of the same round')
   primary.fault = null
   const limited = clock.now()
   for (let minutes = 1; minutes < 10; minutes++) await minute(poller())
-  t.equal(primary.listings.length, asked)
+  t.equal(primary.listings.length, requests)
   await minute(poller())
   t.equal(clock.now(), limited + 600_000)
-  t.equal(primary.listings.length, asked + 6)
+  t.equal(primary.listings.length, requests + 6)
 })
 
 void t.test('a refused key or an unavailable provider delays no other account', async t => {
@@ -364,16 +364,16 @@ void t.test('an account whose key is refused (decision 179)', async t => {
   await t.test('and what the old key was refused meanwhile puts it to rest no more', async t => {
     await made.pay(acme)
     const gate = Promise.withResolvers<void>()
-    const asking = Promise.withResolvers<void>()
+    const requested = Promise.withResolvers<void>()
     const list = primary.listSettled.bind(primary)
     primary.listSettled = async () => {
-      asking.resolve()
+      requested.resolve()
       await gate.promise
       throw new ProviderRefused('key', 'The provider does not accept this key.')
     }
     clock.advance(MINUTE)
     const slow = run(polled)
-    await asking.promise
+    await requested.promise
     clock.advance(1)
     await made.memory('primary').wake(acme.id)
     gate.resolve()
@@ -384,17 +384,17 @@ void t.test('an account whose key is refused (decision 179)', async t => {
 
   await t.test('is still looked up for each payment within two minutes of its expiry', async t => {
     const other = await made.merchant({ primaryApiKey: new Secret('other') })
-    const asked = () => primary.keys.filter(key => key === 'other').length
+    const requests = () => primary.keys.filter(key => key === 'other').length
     const late = await made.pay(other)
     clock.advance(late.expiresAt - clock.now() - 6 * MINUTE)
     primary.listSettled = async () => {
       throw new ProviderRefused('scope', 'The provider key lacks a scope.')
     }
     for (let minutes = 0; minutes < 2; minutes++) await minute(polled)
-    const before = asked()
+    const before = requests()
     primary.states.set(late.chargeId, paid(clock.now()))
     await minute(polled)
-    t.equal(asked(), before, 'more than two minutes before')
+    t.equal(requests(), before, 'more than two minutes before')
     for (let minutes = 0; minutes < 2; minutes++) await minute(polled)
     t.equal((await payments.get(other, late.invoiceId)).status, 'paid')
     t.notOk(changes.some(change => change.payment.status === 'expired' && change.payment.invoiceId === late.invoiceId))
@@ -639,15 +639,15 @@ void t.test('a plan is saved before any call, and of two concurrent runs one cal
   await run(poller())
   clock.advance(MINUTE)
   const { promise, resolve } = Promise.withResolvers<void>()
-  const asking = Promise.withResolvers<void>()
+  const requested = Promise.withResolvers<void>()
   const list = primary.listSettled.bind(primary)
   primary.listSettled = async (key, wanted) => {
-    asking.resolve()
+    requested.resolve()
     await promise
     return await list(key, wanted)
   }
   const slow = run(poller())
-  await asking.promise
+  await requested.promise
   t.match((await memory('primary').load()).state.budgets, { all: { calls: [[clock.now(), 1]] } })
   await run(poller())
   resolve()
@@ -700,9 +700,9 @@ void t.test('Strike: a lost notification, while it locks our address out for an 
   fake.account.receive(payment.chargeId, 'LIGHTNING', 'COMPLETED')
   fake.lock('others', 3_600_000)
   await minute(poller())
-  const asked = fake.requests.length
+  const requests = fake.requests.length
   for (let minutes = 0; minutes < 58; minutes++) await minute(poller())
-  t.equal(fake.requests.length, asked, 'no call comes meanwhile, which could prolong it')
+  t.equal(fake.requests.length, requests, 'no call comes meanwhile, which could prolong it')
   for (let minutes = 0; minutes < 13; minutes++) await minute(poller())
   t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/ })
 })

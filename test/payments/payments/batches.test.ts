@@ -42,14 +42,14 @@ await eachDatabase(t, 'payments that are written together get each its own verdi
     t.equal(await store.reserve(held('stale', { heldUntil: now }), now - 1), 'done')
     await merchants.deactivate(gone.id)
     // All in one turn, so together.
-    const asked = [
+    const requests = [
       ...Array.from({ length: 20 }, (_each, at) => held(`order-${at}`)),
       held('order-3'),
       held('paid'),
       held('stale'),
       held('theirs', { merchantId: gone.id })
     ]
-    const verdicts = await Promise.all(asked.map(each => store.reserve(each, now)))
+    const verdicts = await Promise.all(requests.map(each => store.reserve(each, now)))
     t.same(verdicts, [...Array.from({ length: 20 }, () => 'done'), 'taken', 'taken', 'done', 'inactive'])
     await merchants.reactivate(gone.id)
   })

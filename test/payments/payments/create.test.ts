@@ -292,9 +292,9 @@ void t.test('the create response', async t => {
   })
 
   await t.test('a provider that converts fiat itself gets fiat, and its invoice decides (decision 47)', async t => {
-    let asked: unknown = null
+    let body: unknown = null
     primary.createFiatCharge = (key, request) => {
-      asked = request
+      body = request
       return primary.createCharge(key, {
         amountSats: 4321,
         description: request.description,
@@ -310,7 +310,7 @@ void t.test('the create response', async t => {
       '/api/payments',
       anInput({ orderId: 'F-1', amount: '4.50', currency: 'EUR' })
     )
-    t.same(asked, {
+    t.same(body, {
       currency: 'EUR',
       amount: '4.5',
       description: 'Order F-1',
@@ -318,9 +318,9 @@ void t.test('the create response', async t => {
       order: { orderId: 'F-1', successUrl: null, customerEmail: null, customerName: null, metadata: null }
     })
     t.equal((await payments.get(acme, String(data['invoiceId']))).amountSats, 4321)
-    asked = null
+    body = null
     await call(acme, 'POST', '/api/payments', anInput())
-    t.equal(asked, null, 'bitcoin is charged in satoshis')
+    t.equal(body, null, 'bitcoin is charged in satoshis')
     primary.more = { invoice: 'lnbcrt1nonsense' }
     const input = anInput({ amount: 1, currency: 'EUR' })
     const broken = await call(acme, 'POST', '/api/payments', input)
@@ -457,11 +457,11 @@ void t.test('order ids', async t => {
     const [acme, other] = [await merchant(), await merchant()]
     const input = anInput()
     t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
-    const asked = primary.requests.length
+    const requests = primary.requests.length
     const again = await call(acme, 'POST', '/api/payments', input)
     t.same([again.status, again.data], [400, { error: 'A payment with this orderId already exists' }])
     t.match(again.type, /^application\/json/)
-    t.equal(primary.requests.length, asked, 'no invoice is made for it')
+    t.equal(primary.requests.length, requests, 'no invoice is made for it')
     t.equal((await call(other, 'POST', '/api/payments', input)).status, 201)
     clock.advance(4_000_000)
     t.equal((await call(acme, 'POST', '/api/payments', input)).status, 400, 'expired still occupies it (decision 45)')
@@ -472,7 +472,7 @@ void t.test('order ids', async t => {
   await t.test('20 concurrent creates with one order id, in two gateways: one payment, one invoice', async t => {
     const acme = await merchant()
     const input = anInput()
-    const asked = primary.requests.length
+    const requests = primary.requests.length
     const second = another()
     const results = await Promise.allSettled(
       Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? payments : second).create(acme, input))
@@ -480,7 +480,7 @@ void t.test('order ids', async t => {
     t.equal(results.filter(result => result.status === 'fulfilled').length, 1)
     for (const result of results)
       if (result.status === 'rejected') t.match(result.reason, { status: 400, message: /already exists/ })
-    t.equal(primary.requests.length - asked, 1)
+    t.equal(primary.requests.length - requests, 1)
   })
 
   await t.test(
@@ -536,9 +536,9 @@ void t.test('order ids', async t => {
       const gate = Promise.withResolvers<void>()
       primary.gate = gate.promise
       primary.fault = new ProviderUnavailable()
-      const asked = primary.requests.length
+      const requests = primary.requests.length
       const first = call(acme, 'POST', '/api/payments', input)
-      await until(() => primary.requests.length !== asked)
+      await until(() => primary.requests.length !== requests)
       t.equal((await call(acme, 'POST', '/api/payments', input)).status, 400)
       gate.resolve()
       t.equal((await first).status, 503)
@@ -586,9 +586,9 @@ void t.test('order ids', async t => {
     const input = anInput()
     const gate = Promise.withResolvers<void>()
     primary.gate = gate.promise
-    const asked = primary.requests.length
+    const requests = primary.requests.length
     const slow = call(acme, 'POST', '/api/payments', input)
-    await until(() => primary.requests.length !== asked)
+    await until(() => primary.requests.length !== requests)
     clock.advance(120_000)
     primary.gate = null
     const taken = await call(acme, 'POST', '/api/payments', input)
@@ -609,10 +609,10 @@ void t.test('order ids', async t => {
       await merchants.reactivate(acme.id)
       const gate = Promise.withResolvers<void>()
       primary.gate = gate.promise
-      const asked = primary.requests.length
+      const requests = primary.requests.length
       const input = anInput()
       const slow = call(acme, 'POST', '/api/payments', input)
-      await until(() => primary.requests.length !== asked)
+      await until(() => primary.requests.length !== requests)
       await merchants.deactivate(acme.id)
       gate.resolve()
       t.same((await slow).data, { error: 'Merchant not found or inactive' }, 'during the provider call')

@@ -18,7 +18,7 @@ import { until } from '../../support/until.ts'
 async function pass({ clock, database }: Fixture, ms: number) {
   for (let passed = 0; passed < ms; passed += 500) {
     clock.advance(Math.min(500, ms - passed))
-    for (let looks = 0; looks < 3; looks++) await database.sql`select 1`
+    for (let polls = 0; polls < 3; polls++) await database.sql`select 1`
   }
 }
 
@@ -36,13 +36,13 @@ const stored = async ({ database }: Fixture, invoiceId: string) =>
 
 void t.test('a demo invoice (amount 0)', async t => {
   const made = await fixture(t)
-  const { call, database, merchant, payments, primary, clock, changes, told } = made
+  const { call, database, merchant, payments, primary, clock, changes, told: notified } = made
 
   await t.test(
     'any currency, no provider key, an invoice without amount on regtest, expires in 10 minutes, demo_<uuid> (decision 43)',
     async t => {
       const bare = await merchant({ primaryApiKey: undefined } as never)
-      const asked = primary.requests.length
+      const requests = primary.requests.length
       for (const [currency, amount] of [
         ['USD', 0],
         ['EUR', '0.00'],
@@ -73,7 +73,7 @@ void t.test('a demo invoice (amount 0)', async t => {
           paymentHash: data['paymentHash']
         })
       }
-      t.equal(primary.requests.length, asked, 'no provider is called')
+      t.equal(primary.requests.length, requests, 'no provider is called')
     }
   )
 
@@ -105,11 +105,11 @@ void t.test('a demo invoice (amount 0)', async t => {
   await t.test('reads so also when it cannot be written down', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput({ amount: 0 }))
-    const { changed } = told
+    const { changed } = notified
     t.teardown(() => {
-      told.changed = changed
+      notified.changed = changed
     })
-    told.changed = () => Promise.reject(new Error('no'))
+    notified.changed = () => Promise.reject(new Error('no'))
     clock.advance(5_000)
     t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, paidAt: payment.confirmsAt })
     t.equal(await stored(made, payment.invoiceId), 'unpaid')
@@ -130,7 +130,7 @@ void t.test('the sweeper', async t => {
   const log = keptLog()
   // A database of its own: what other tests left due would be swept too.
   const made = await fixture(t, { log, database: await openAnyDatabase(t) })
-  const { merchant, payments, clock, changes, told, database, store, another } = made
+  const { merchant, payments, clock, changes, told: notified, database, store, another } = made
   const acme = await merchant()
   await payments.start()
   await payments.start()
@@ -181,13 +181,13 @@ void t.test('the sweeper', async t => {
     const [stubborn] = await Promise.all(
       Array.from({ length: 120 }, () => payments.create(acme, anInput({ amount: 0 })))
     )
-    const { changed } = told
-    told.changed = async (sql, change) => {
+    const { changed } = notified
+    notified.changed = async (sql, change) => {
       if (change.payment.invoiceId === stubborn?.invoiceId) throw new Error('no')
       await changed(sql, change)
     }
     t.teardown(() => {
-      told.changed = changed
+      notified.changed = changed
     })
     clock.advance(4_900)
     await payments.sweep()
@@ -197,7 +197,7 @@ void t.test('the sweeper', async t => {
     await payments.sweep()
     t.equal(changes.length - before, 119)
     t.ok(log.lines.includes('a payment that is due could not be written; it is tried again soon'))
-    told.changed = changed
+    notified.changed = changed
     await payments.recordExpiries()
     await pass(made, 30_500)
     await until(async () => (await store.unconfirmed(clock.now(), null, 10)).length === 0)
@@ -222,11 +222,11 @@ void t.test('the sweeper', async t => {
 
   await t.test('survives a database outage, and rests between tries', async t => {
     let tries = 0
-    let away = true
+    let isDown = true
     const flaky = new (class extends PaymentStore {
       override async unconfirmed(...args: Parameters<PaymentStore['unconfirmed']>) {
         tries++
-        if (away) throw Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
+        if (isDown) throw Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
         return await super.unconfirmed(...args)
       }
     })(database)
@@ -243,7 +243,7 @@ void t.test('the sweeper', async t => {
     clock.advance(1_000)
     await other.sweep()
     t.equal(tries, before + 2, 'half a minute after the first')
-    away = false
+    isDown = false
     await pass(made, 30_500)
     await until(async () => (await stored(made, payment.invoiceId)) === 'paid')
   })
@@ -286,34 +286,34 @@ async function watching(t: T, database: Database) {
   await payments.start()
   await elsewhere.start()
   const payment = await payments.create(acme, anInput())
-  const heard: string[] = []
+  const received: string[] = []
   elsewhere.watch(payment.invoiceId, () => {
     throw new Error('a bad listener')
   })
   const stop = elsewhere.watch(payment.invoiceId, () => {
-    heard.push('elsewhere')
+    received.push('elsewhere')
   })
   payments.watch(payment.invoiceId, () => {
-    heard.push('here')
+    received.push('here')
   })
   payments.watch('100000000000000', () => {
-    heard.push('another payment')
+    received.push('another payment')
   })
 
-  const { told } = made
-  const { changed } = told
-  told.changed = () => Promise.reject(new Error('no'))
+  const { told: notified } = made
+  const { changed } = notified
+  notified.changed = () => Promise.reject(new Error('no'))
   await t.rejects(payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now()))
-  told.changed = changed
+  notified.changed = changed
   await payments.observe(payment, { status: 'processing', receivedSats: null, settledAt: null }, made.clock.now())
-  await until(() => heard.length === 2)
-  t.same(heard.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not reported')
+  await until(() => received.length === 2)
+  t.same(received.toSorted(), ['elsewhere', 'here'], 'a change that was rolled back is not reported')
   t.ok(log.lines.includes('a listener to a payment failed'))
   stop()
   stop()
   await payments.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, made.clock.now())
-  await until(() => heard.length === 3)
-  t.same(heard.slice(2), ['here'])
+  await until(() => received.length === 3)
+  t.same(received.slice(2), ['here'])
 }
 
 void t.test(
@@ -325,18 +325,18 @@ void t.test(
 
 void t.test('a watch forgets clients that left, and restarts after a failed start', async t => {
   const { database } = await fixture(t)
-  let away = true
+  let isDown = true
   const watch = new PaymentWatch(
     {
       ...database,
       sql: database.sql,
       listen: (channel: string, heard: (payload: string) => void) =>
-        away ? Promise.reject(new Error('gone')) : database.listen(channel, heard)
+        isDown ? Promise.reject(new Error('gone')) : database.listen(channel, heard)
     } as Database,
     silentLog
   )
   await t.rejects(watch.start(), { message: 'gone' })
-  away = false
+  isDown = false
   await watch.start()
   let calls = 0
   const listener = () => {

@@ -31,17 +31,17 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
   const data = (answer: { json(): unknown }) => answer.json() as Record<string, unknown>
 
   await t.test('create, pay, read: paid immediately, by every way to read it', async t => {
-    const made = await create({
+    const created = await create({
       orderId: 'journey',
       amount: 12.5,
       currency: 'EUR',
       description: 'A book',
       metadata: { sku: '1' }
     })
-    t.equal(made.status, 201)
-    const payment = data(made)
+    t.equal(created.status, 201)
+    const payment = data(created)
     const { invoiceId, lightningInvoice } = payment
-    t.equal(made.headers['location'], `/api/payments/${String(invoiceId)}`)
+    t.equal(created.headers['location'], `/api/payments/${String(invoiceId)}`)
     t.equal(payment['payUrl']?.toString().startsWith(`${gateway.url}/pay/`), true)
     t.equal(decodeInvoice(String(lightningInvoice)).description, 'A book')
     t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).text, '{"status":"unpaid"}')
@@ -83,12 +83,12 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
     'an order id with a slash, a percent sign or dots gets through the front door (decision 52)',
     async t => {
       for (const orderId of ['a/b', 'x/%2F/y', '%252F', '2026/11/21#7', 'v1.2', 'a..b', '...', 'ü 💣?&=']) {
-        const made = await create({ orderId })
-        t.equal(made.status, 201, orderId)
+        const created = await create({ orderId })
+        t.equal(created.status, 201, orderId)
         const path = encodeURIComponent(orderId)
         for (const spelling of [path, path.replaceAll('.', '%2E')]) {
           const answer = await merchantSend('GET', `/api/payments/order/${spelling}`)
-          t.same([answer.status, answer.text], [200, made.text], spelling)
+          t.same([answer.status, answer.text], [200, created.text], spelling)
         }
       }
       for (const [orderId, path] of [
@@ -99,10 +99,10 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
         ['a\\..', 'a%5C..'],
         ['..;x', '..%3Bx']
       ] as const) {
-        const made = await create({ orderId })
-        t.equal(made.status, 201, orderId)
+        const created = await create({ orderId })
+        t.equal(created.status, 201, orderId)
         const answer = await getRaw(`/api/payments/order/${path}`)
-        t.same([answer.status, answer.body], [200, made.text], path)
+        t.same([answer.status, answer.body], [200, created.text], path)
       }
       for (const path of ['..', '../x', '.'])
         t.equal((await getRaw(`/api/payments/order/${path}`)).status, 400, `${path} written plainly is refused`)

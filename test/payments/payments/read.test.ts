@@ -156,8 +156,19 @@ void t.test('reading payments', async t => {
 })
 
 void t.test('sync', async t => {
-  const { call, merchant, merchants, payments, primary, alternate, changes, told, clock, database, another } =
-    await fixture(t)
+  const {
+    call,
+    merchant,
+    merchants,
+    payments,
+    primary,
+    alternate,
+    changes,
+    told: notified,
+    clock,
+    database,
+    another
+  } = await fixture(t)
 
   await t.test(
     'POST /api/payments/{invoiceId}/sync | 200 updated payment object (forces provider re-check), through every status',
@@ -314,7 +325,7 @@ void t.test('sync', async t => {
   await t.test('20 concurrent observations in two gateways: the change is reported once', async t => {
     const acme = await merchant()
     const gateway = await fixture(t, { database })
-    const second = gateway.another({ changed: (sql, change) => told.changed(sql, change) })
+    const second = gateway.another({ changed: (sql, change) => notified.changed(sql, change) })
     const payment = await payments.create(acme, anInput())
     const before = changes.length
     await Promise.all(
@@ -330,22 +341,22 @@ void t.test('sync', async t => {
   await t.test('an error of a listener rolls the change back, and its writes commit or roll back with it', async t => {
     const acme = await merchant()
     const payment = await payments.create(acme, anInput())
-    const { changed } = told
+    const { changed } = notified
     t.teardown(() => {
-      told.changed = changed
+      notified.changed = changed
     })
-    told.changed = async sql => {
+    notified.changed = async sql => {
       await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}`
       throw new Error('no webhook row')
     }
     await t.rejects(payments.observe(payment, PAID, clock.now()), { message: 'no webhook row' })
     t.match(await payments.get(acme, payment.invoiceId), { status: 'unpaid', description: null })
-    told.changed = async sql => {
+    notified.changed = async sql => {
       await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}`
     }
     await payments.observe(payment, PAID, clock.now())
     t.match(await payments.get(acme, payment.invoiceId), { status: /^paid$/, description: 'touched' })
-    told.changed = changed
+    notified.changed = changed
     t.equal(
       await payments.observe({ merchantId: acme.id + 1, invoiceId: payment.invoiceId }, PAID, clock.now()),
       null,

@@ -144,8 +144,8 @@ void t.test('processes that share no state make one payment under one key', asyn
   const processes = await Promise.all(Array.from({ length: 6 }, () => started(f, acme)))
   const input = anInput()
   const answers = await Promise.all(processes.map(ask => ask(paths[0], 'race', input)))
-  const made = answers.filter(({ status }) => status === 201)
-  t.equal(new Set(made.map(({ data }) => data['invoiceId'])).size, 1)
+  const created = answers.filter(({ status }) => status === 201)
+  t.equal(new Set(created.map(({ data }) => data['invoiceId'])).size, 1)
   t.ok(
     answers.every(({ status }) => status === 201 || status === 503),
     answers.map(({ status }) => status).join()

@@ -30,14 +30,14 @@ interface Document {
 
 t.test('openapi of a proxy: operations with their prices, while it is listed', async t => {
   const gateway = await startGateway(t)
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'Weather',
     targetBaseUrl: 'https://api.example.com/v1',
     defaultPriceSats: 5,
     endpoints: [{ method: 'POST', pathPattern: '/alerts', priceSats: 9 }],
     blockedPaths: ['/private/*']
   })
-  const { proxyId } = made.json() as { proxyId: string }
+  const { proxyId } = created.json() as { proxyId: string }
   const change = async (body: object) => await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, body)
   const read = async () => await gateway.send('GET', `/api/openapi/${proxyId}.json`)
   t.equal((await change({ openapi: DOCUMENT })).status, 200)

@@ -96,7 +96,7 @@ t.test('prices that cannot hold are refused by the name of the member', async t 
       ...members
     })
   const table = { by: { json: 'model' }, of: { small: '5 sats' } }
-  for (const [members, told] of [
+  for (const [members, message] of [
     [{ defaultPrice: 'cheap' }, /defaultPrice.*10 sats/i],
     [{ defaultPrice: '$0' }, /no amount that can be asked/],
     [{ defaultPrice: '11 sats' }, /more than defaultPriceSats/],
@@ -110,7 +110,7 @@ t.test('prices that cannot hold are refused by the name of the member', async t 
       /one amount where there is a meter/
     ]
   ] as const)
-    t.match(await make(members), { status: 400, text: told }, JSON.stringify(members))
+    t.match(await make(members), { status: 400, text: message }, JSON.stringify(members))
 })
 
 t.test('a balance behind a proxy can be sold in dollars', async t => {

@@ -271,9 +271,9 @@ t.test(
       error: String
     })
     t.equal(dear.headers['www-authenticate'], undefined)
-    const made = await Promise.all(Array.from({ length: 8 }, () => make(1)))
-    t.equal(made.filter(answer => answer.status === 201).length, 3, 'eight concurrent ones: three get a place')
-    const over = made.find(answer => answer.status === 402)
+    const created = await Promise.all(Array.from({ length: 8 }, () => make(1)))
+    t.equal(created.filter(answer => answer.status === 201).length, 3, 'eight concurrent ones: three get a place')
+    const over = created.find(answer => answer.status === 402)
     t.match(over?.json(), { type: /plan-endpoint-limit$/, limit: 3, current: 3, requested: 1 })
   }
 )

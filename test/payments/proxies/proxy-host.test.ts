@@ -18,13 +18,13 @@ t.test('server.proxyUrl: its host serves proxies and nothing else, and no other 
   })
   // The document describes the main host.
   const gateway = await startGateway(t, { yaml, documented: false })
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: 'Letters',
     // A server that listens on a port has an AddressInfo.
     targetBaseUrl: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
     defaultPriceSats: 5
   })
-  const { proxyId, proxyUrl } = made.json() as { proxyId: string; proxyUrl: string }
+  const { proxyId, proxyUrl } = created.json() as { proxyId: string; proxyUrl: string }
   t.equal(proxyUrl, `http://apis.localhost:8081/l402/proxy/${proxyId}/`)
   const path = `/l402/proxy/${proxyId}/a?b=1`
 

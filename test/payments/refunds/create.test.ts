@@ -93,11 +93,11 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
   for (const [row, change, field] of fields) {
     await t.test(`400 problem: ${row}`, async t => {
       const payment = await f.payment()
-      const asked = provider.asked.length
+      const requests = provider.asked.length
       const reply = await f.call('POST', '/api/refunds', good(payment, change))
       t.match(reply, { status: 400, type: /^application\/problem\+json/, data: { status: 400 } })
       t.same(Object.keys(reply.data['errors'] as object), [field])
-      t.equal(provider.asked.length, asked, 'the provider was not called')
+      t.equal(provider.asked.length, requests, 'the provider was not called')
     })
   }
 
@@ -262,12 +262,12 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
   for (const { row, payment: different, body, error } of cases) {
     await t.test(`400 {error}: ${row}`, async t => {
       const payment = await f.payment(different)
-      const asked = provider.asked.length
+      const requests = provider.asked.length
       const reply = await f.call('POST', '/api/refunds', good(payment, body?.()))
       t.match(reply, { status: 400, type: /^application\/json/ })
       t.same(Object.keys(reply.data), ['error'])
       t.match(reply.data['error'], error)
-      t.equal(provider.asked.length, asked, 'the provider was not called')
+      t.equal(provider.asked.length, requests, 'the provider was not called')
       t.same(await f.refunds.ofInvoice(f.merchant, payment.invoiceId), [], 'and nothing is left behind')
     })
   }
@@ -361,14 +361,14 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
     provider.fate = () => 'lost before'
     t.match(await f.call('POST', '/api/refunds', good(payment, body)), { status: 201, data: { status: 'pending' } })
     provider.fate = () => 'pays'
-    const asked = provider.asked.length
+    const requests = provider.asked.length
     for (const one of [payment, other]) {
       t.match(
         await f.call('POST', '/api/refunds', good(one, { ...body, refundAddress: body.refundAddress.toUpperCase() })),
         { status: 400, data: { error: /Another refund already pays/ } }
       )
     }
-    t.equal(provider.asked.length, asked)
+    t.equal(provider.asked.length, requests)
   })
 
   await t.test(

@@ -221,10 +221,10 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   await t.test('without the database every operation is 503 with Retry-After, and nothing is sent', async t => {
     provider.fate = () => 'pays'
     const gone = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
-    const away = () => Promise.reject(gone)
-    const broken = f.another(new Proxy(f.store, { get: () => away }))
+    const fails = () => Promise.reject(gone)
+    const broken = f.another(new Proxy(f.store, { get: () => fails }))
     const payment = await f.payment()
-    const asked = provider.asked.length
+    const requests = provider.asked.length
     const runs: ReadonlyArray<readonly [string, () => Promise<unknown>]> = [
       ['create', () => broken.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 100 })],
       ['get', () => broken.get(merchant, '123456789012345')],
@@ -234,7 +234,7 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     ]
     for (const [name, run] of runs)
       await t.rejects(answered(run()), { name: 'Unavailable', status: 503, cause: gone }, name)
-    t.equal(provider.asked.length, asked)
+    t.equal(provider.asked.length, requests)
   })
 
   await t.test(
@@ -290,12 +290,12 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     }) as RefundStore
     provider.fate = () => 'pays'
     const payment = await f.payment()
-    const asked = provider.asked.length
+    const requests = provider.asked.length
     await t.rejects(
       f.another(store).create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 1000 }),
       { status: 503 }
     )
-    t.equal(provider.asked.length, asked)
+    t.equal(provider.asked.length, requests)
     t.match(await refunds.ofInvoice(merchant, payment.invoiceId), [{ status: 'failed' }])
   })
 
@@ -431,19 +431,19 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
 
   await t.test('Get, sync, list-by-invoice refund | 404 | refund or invoice unknown', async t => {
     const refund = await ask('pays')
-    const stranger = await f.newMerchant()
+    const outsider = await f.newMerchant()
     for (const [method, path, as] of [
       ['GET', '/api/refunds/123456789012345'],
       ['GET', '/api/refunds/abc'],
       ['GET', '/api/refunds/invoice'],
-      ['GET', `/api/refunds/${refund.refundId}`, stranger],
+      ['GET', `/api/refunds/${refund.refundId}`, outsider],
       ['POST', '/api/refunds/123456789012345/sync'],
       ['POST', '/api/refunds/abc/sync'],
-      ['POST', `/api/refunds/${refund.refundId}/sync`, stranger],
+      ['POST', `/api/refunds/${refund.refundId}/sync`, outsider],
       ['GET', '/api/refunds/invoice/123456789012345'],
       ['GET', '/api/refunds/invoice/abc'],
       ['GET', '/api/refunds/invoice/sync'],
-      ['GET', `/api/refunds/invoice/${refund.invoiceId}`, stranger]
+      ['GET', `/api/refunds/invoice/${refund.invoiceId}`, outsider]
     ] as const) {
       const reply = await f.call(method, path, undefined, as ?? merchant)
       t.match(

@@ -18,9 +18,9 @@ async function setUp(t: T) {
   // Every name leads into a private network.
   const guard = new AddressGuard({ production: false, resolve: async () => ['10.0.0.7'] })
   const provider = new LnurlCalls({ guard, timeout: 10_000, clock, ownKey: null, url: null })
-  const asked: string[] = []
+  const requests: string[] = []
   f.addresses.invoiceFor = (address, amountSats) => {
-    asked.push(address)
+    requests.push(address)
     return provider.invoiceFor(address, amountSats)
   }
   t.teardown(async () => {
@@ -32,7 +32,7 @@ async function setUp(t: T) {
   const refund = (different: object = {}, key: string | null = randomUUID()) =>
     f.refunds.create(f.merchant, { ...input, ...different }, key === null ? null : { key, fingerprint: 'f'.repeat(64) })
   const kept = () => f.refunds.ofInvoice(f.merchant, invoiceId)
-  return { ...f, server, asked, refund, kept, invoiceId }
+  return { ...f, server, asked: requests, refund, kept, invoiceId }
 }
 
 t.test('refunds: a Lightning address is paid by its invoice of exactly the amount', async t => {
@@ -79,14 +79,14 @@ t.test('refunds: no address, callback or redirect leads into a private network',
 })
 
 t.test('refunds: a repeated request pays a Lightning address once, and needs a key for it', async t => {
-  const { refund, asked, provider, kept } = await setUp(t)
+  const { refund, asked: requests, provider, kept } = await setUp(t)
   await t.rejects(refund({}, null), { status: 400, message: /Idempotency-Key is required/ })
   await t.rejects(refund({ amountSatoshis: 1001 }), { status: 400, message: /exceeds the payment: 1000/ })
   await t.rejects(refund({ amountSatoshis: undefined }), { status: 400, message: /amountSatoshis is required/ })
   await t.rejects(refund({ refundType: 'chain' }), { status: 400, message: /refundType is chain/ })
   await t.rejects(refund({ refundAddress: 'a@b@c' }), { status: 400, message: /not a Lightning address/ })
   await t.rejects(refund({ refundAddress: 'short' }), { status: 400 })
-  t.equal(asked.length, 0, 'no server is called before')
+  t.equal(requests.length, 0, 'no server is called before')
   const both = await Promise.allSettled([refund({}, 'one'), refund({}, 'one')])
   t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
   t.same([provider.asked.length, (await kept()).length], [1, 1])

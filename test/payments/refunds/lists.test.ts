@@ -54,7 +54,7 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
       })
     )
   }
-  const stranger = await f.newMerchant()
+  const outsider = await f.newMerchant()
   const sorted = (refunds: readonly Refund[]) =>
     refunds
       .toSorted((a, b) => b.createdAt - a.createdAt || Number(b.refundId) - Number(a.refundId))
@@ -126,7 +126,7 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
   })
 
   await t.test('another merchant sees none of them', async t => {
-    t.same((await f.call('GET', '/api/refunds', undefined, stranger)).data, [])
+    t.same((await f.call('GET', '/api/refunds', undefined, outsider)).data, [])
   })
 
   await t.test('pages of any size put together are the whole list', async t => {
@@ -135,16 +135,16 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
         fc.integer({ min: 1, max: 100 }),
         fc.option(fc.constantFrom<RefundStatus>(...REFUND_STATUSES)),
         async (take, status) => {
-          const wanted = sorted(made.filter(refund => status === null || refund.status === status))
+          const expected = sorted(made.filter(refund => status === null || refund.status === status))
           const seen: string[] = []
-          for (let skip = 0; skip <= wanted.length; skip += take) {
+          for (let skip = 0; skip <= expected.length; skip += take) {
             seen.push(
               ...(await f.refunds.list(f.merchant, { skip, take, ...(status === null ? {} : { status }) })).map(
                 refund => refund.refundId
               )
             )
           }
-          if (seen.join() !== wanted.join()) throw new Error(`${seen.length} of ${wanted.length}`)
+          if (seen.join() !== expected.join()) throw new Error(`${seen.length} of ${expected.length}`)
         }
       ),
       { numRuns: 40 }

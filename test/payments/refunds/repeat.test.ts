@@ -63,26 +63,26 @@ void eachDatabase(
       void killed('kill', body)
       await until(() => provider.asked.length > 0)
       provider.meanwhile = () => {}
-      const asked = provider.asked.length
+      const requests = provider.asked.length
       const again = await (await started(f, f.another()))('kill', body)
       t.match(again, {
         status: 201,
         replayed: true,
         data: { status: 'pending', amountSatoshis: 400, invoiceId: body['invoiceId'] }
       })
-      t.equal(provider.asked.length, asked, 'the provider is not called a second time')
+      t.equal(provider.asked.length, requests, 'the provider is not called a second time')
     })
 
     await t.test('is the same refund, in its current state, after any restart and any time', async t => {
       const body = await partial()
       const first = await (await started(f, f.another()))('same', body)
       t.match(first, { status: 201, replayed: false, data: { status: 'confirmed' } })
-      const asked = provider.asked.length
+      const requests = provider.asked.length
       clock.advance(90 * 86_400_000)
       const again = await started(f, f.another())
       t.same(await again('same', body), { ...first, replayed: true })
       t.same(await again('same', body), { ...first, replayed: true }, 'also from the state, with one header')
-      t.equal(provider.asked.length, asked)
+      t.equal(provider.asked.length, requests)
     })
 
     await t.test('is not given to another body, which is 400 (decision 18)', async t => {
@@ -103,12 +103,12 @@ void eachDatabase(
       clock.advance(1)
       t.match(await ask(first), { status: 201, replayed: true, data: { refundId: one.data['refundId'] } })
       const processes = await Promise.all([second, second, third, third].map(async () => started(f, f.another())))
-      const asked = provider.asked.length
+      const requests = provider.asked.length
       const answers = await Promise.all(processes.map((run, n) => run('daily', n < 2 ? second : third)))
-      t.equal(provider.asked.length, asked + 1, 'of two concurrent bodies one has it')
+      t.equal(provider.asked.length, requests + 1, 'of two concurrent bodies one has it')
       t.same(answers.map(({ status }) => status).toSorted(), [201, 201, 400, 400])
       t.match(await ask(first), { status: 400 }, 'a late repetition of the first pays nothing')
-      t.equal(provider.asked.length, asked + 1)
+      t.equal(provider.asked.length, requests + 1)
     })
 
     await t.test('stays with a refund that may have been sent, for any time', async t => {
@@ -147,10 +147,10 @@ void eachDatabase(
     for (const amountSatoshis of [400, 1000])
       await t.test(`is made once by processes that share no state, ${amountSatoshis} of 1000 satoshis`, async t => {
         const body = await partial(amountSatoshis)
-        const asked = provider.asked.length
+        const requests = provider.asked.length
         const processes = await Promise.all(Array.from({ length: 8 }, () => started(f, f.another())))
         const answers = await Promise.all(processes.map(ask => ask(`race ${amountSatoshis}`, body)))
-        t.equal(provider.asked.length, asked + 1)
+        t.equal(provider.asked.length, requests + 1)
         t.equal(
           new Set(answers.map(({ status, data }) => `${status} ${String(data['refundId'])}`)).size,
           1,

@@ -277,11 +277,11 @@ t.test('an error names the providers of a slot in their order', async t => {
 
 t.test('refundable money is looked up in each source, and its own source is notified of the refund', async t => {
   const money = { invoiceId: 'order-1', merchantId: 1 } as RefundSource /* The rest is the source's. */
-  const heard: string[] = []
+  const received: string[] = []
   const source = (name: string, found: RefundSource | null): RefundSources => ({
     get: async () => found,
     lock: async () => found,
-    refunded: async (_sql, { invoiceId }) => void heard.push(`${name} ${invoiceId}`)
+    refunded: async (_sql, { invoiceId }) => void received.push(`${name} ${invoiceId}`)
   })
   const [empty, orders] = [source('payments', null), source('orders', money)]
   const all = allSources(empty, orders)
@@ -291,5 +291,5 @@ t.test('refundable money is looked up in each source, and its own source is noti
   const locked = await all.lock(sql, 1, 'order-1', 0)
   t.equal(locked, money)
   await all.refunded(sql, money)
-  t.same(heard, ['orders order-1'])
+  t.same(received, ['orders order-1'])
 })

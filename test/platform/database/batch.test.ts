@@ -128,11 +128,11 @@ t.test('callers who come again as soon as they are answered go together', async 
 })
 
 t.test('items that change nothing wait for no other of their kind', async t => {
-  const asked: number[][] = []
+  const requests: number[][] = []
   const batch = new Batch<number, number>({
     key: () => null,
     write: async ids => {
-      asked.push([...ids])
+      requests.push([...ids])
       await turn()
       return ids.map(id => id * 2)
     }
@@ -140,7 +140,7 @@ t.test('items that change nothing wait for no other of their kind', async t => {
   const first = batch.add(1)
   await work()
   t.same(await Promise.all([first, ...[2, 3, 4].map(id => batch.add(id))]), [2, 4, 6, 8])
-  t.same(asked, [[1], [2, 3, 4]])
+  t.same(requests, [[1], [2, 3, 4]])
 })
 
 t.test('a statement takes so many items, and so many bytes, and the rest in their order', async t => {

@@ -214,14 +214,14 @@ await eachDatabase(
   t,
   'listeners hear notifications when their transaction commits, and no more once stopped',
   async (t, database) => {
-    const heard: string[] = []
+    const received: string[] = []
     let wake = Promise.withResolvers<void>()
     const stop = await database.listen('proxies', payload => {
-      heard.push(payload)
+      received.push(payload)
       wake.resolve()
     })
     const until = async (count: number) => {
-      while (heard.length < count) {
+      while (received.length < count) {
         await wake.promise
         wake = Promise.withResolvers()
       }
@@ -239,10 +239,10 @@ await eachDatabase(
     await database.notify('others', 'not for us')
     await database.notify('proxies', 'three')
     await until(3)
-    t.same(heard, ['one', 'two', 'three'])
+    t.same(received, ['one', 'two', 'three'])
     await stop()
     await database.notify('proxies', 'four')
-    t.same(heard, ['one', 'two', 'three'])
+    t.same(received, ['one', 'two', 'three'])
   },
   empty
 )

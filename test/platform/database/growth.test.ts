@@ -43,23 +43,23 @@ await eachDatabase(
 
 t.test('a refused ANALYZE is reported once and is the last', async t => {
   const clock = new ManualClock()
-  const told: string[] = []
+  const notified: string[] = []
   const log: Log = {
     ...silentLog,
     warn: (first: object | string, text?: string) => {
-      told.push(text ?? String(first))
+      notified.push(text ?? String(first))
     }
   }
-  let asked = 0
+  let requests = 0
   const sql = {
     unsafe: async () => {
-      asked++
+      requests++
       throw new Error('permission denied')
     }
   }
   const watch = new GrowthWatch({ sql } as never, clock, log)
   for (let n = 0; n < 3; n++) await clock.advance(60_000)
   await watch.close()
-  t.equal(asked, 1)
-  t.match(told, [/Growing tables could not be analyzed/])
+  t.equal(requests, 1)
+  t.match(notified, [/Growing tables could not be analyzed/])
 })

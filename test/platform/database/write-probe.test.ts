@@ -10,9 +10,9 @@ const MIB = 1024 * 1024
 t.test('an embedded database with less than 16 MiB left is read-only; free space is checked periodically', async t => {
   const clock = new ManualClock()
   let bytes = 16 * MIB
-  let looks = 0
+  let polls = 0
   const probe = folderProbe('a folder', clock, async () => {
-    looks++
+    polls++
     return bytes
   })
   t.equal(await probe.fault(), null)
@@ -23,7 +23,7 @@ t.test('an embedded database with less than 16 MiB left is read-only; free space
   bytes = 900 * MIB
   clock.advance(5_000)
   t.equal(await probe.fault(), null, 'and it recovers automatically')
-  t.equal(looks, 3)
+  t.equal(polls, 3)
 })
 
 t.test('a disk that cannot be looked at says nothing', async t => {

@@ -228,9 +228,9 @@ await eachDatabase(t, 'a start reads all queues with one statement', async (t, d
     }
     statements = 0
     await jobs.start()
-    const asked = statements
+    const requests = statements
     await jobs.close()
-    return asked
+    return requests
   }
   t.equal(await start(8), await start(1))
 })

@@ -45,17 +45,17 @@ t.test(
   async t => {
     const clock = new ManualClock()
     let active = 0
-    let looks = 0
+    let polls = 0
     const collector = new BufferCollector(
       clock,
       () => {},
       () => active,
-      () => ++looks
+      () => ++polls
     )
     const looksIn = (ms: number) => {
-      const before = looks
+      const before = polls
       clock.advance(ms)
-      return looks - before
+      return polls - before
     }
     t.equal(looksIn(1000), 0, 'nothing has begun')
     active = 1

@@ -140,9 +140,9 @@ t.test('postgres addresses: every mode connects as libpq does to a server with T
   const server = await ownPostgres(t, own)
   if (server === null) return
   const folder = temporaryFolder(t)
-  const [root, stranger] = [join(folder, 'root.pem'), join(folder, 'stranger.pem')]
+  const [root, outsider] = [join(folder, 'root.pem'), join(folder, 'stranger.pem')]
   writeFileSync(root, own.certificate)
-  writeFileSync(stranger, other.certificate)
+  writeFileSync(outsider, other.certificate)
   const at = (host: string, parameters: Readonly<Record<string, string>>) => {
     const url = new URL(server.url)
     url.hostname = host
@@ -157,14 +157,14 @@ t.test('postgres addresses: every mode connects as libpq does to a server with T
     [address, { sslmode: 'require' }, null],
     [address, { sslmode: 'no-verify' }, null],
     [address, { sslmode: 'require', sslrootcert: root }, null],
-    [address, { sslmode: 'require', sslrootcert: stranger }, untrusted],
+    [address, { sslmode: 'require', sslrootcert: outsider }, untrusted],
     [address, { sslmode: 'verify-ca', sslrootcert: root }, null],
-    [address, { sslmode: 'verify-ca', sslrootcert: stranger }, untrusted],
+    [address, { sslmode: 'verify-ca', sslrootcert: outsider }, untrusted],
     [address, { sslmode: 'verify-ca' }, untrusted],
     [name, { sslmode: 'verify-full', sslrootcert: root }, null],
     [name, { ssl: 'true', sslrootcert: root }, null],
     [name, { sslmode: 'require', sslaccept: 'strict', sslrootcert: root }, null],
-    [name, { sslmode: 'verify-full', sslrootcert: stranger }, untrusted],
+    [name, { sslmode: 'verify-full', sslrootcert: outsider }, untrusted],
     [name, { sslmode: 'verify-full' }, untrusted],
     [name, { sslrootcert: 'system' }, untrusted],
     [address, { sslmode: 'verify-full', sslrootcert: root }, { code: 'ERR_TLS_CERT_ALTNAME_INVALID' }],
@@ -179,13 +179,13 @@ t.test('postgres addresses: every mode connects as libpq does to a server with T
 
   // A renewed authority takes the place of the file.
   const database = await openDatabase({
-    url: at(name, { sslmode: 'verify-full', sslrootcert: stranger }),
+    url: at(name, { sslmode: 'verify-full', sslrootcert: outsider }),
     dataDir: tmpdir(),
     log: silentLog,
     clock: systemClock
   })
   t.teardown(() => database.close())
   await t.rejects(database.sql`select 1`, untrusted)
-  writeFileSync(stranger, own.certificate)
+  writeFileSync(outsider, own.certificate)
   t.equal((await database.sql`select 1`).length, 1, 'the file is read with each connection')
 })

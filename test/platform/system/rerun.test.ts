@@ -19,19 +19,19 @@ t.test('one run at a time, and one more for everything that was asked for meanwh
 t.test('requests at any step of the end of a run start another', async t => {
   for (let steps = 0; steps < 8; steps++) {
     let runs = 0
-    let asked: Promise<void> | null = null
+    let pending: Promise<void> | null = null
     const rerun = new Rerun(async () => {
       if (++runs > 1) return
       const ask = (left: number) => {
         if (left > 0) queueMicrotask(() => ask(left - 1))
-        else asked = rerun.run()
+        else pending = rerun.run()
       }
       await Promise.resolve()
       queueMicrotask(() => ask(steps))
     })
     await rerun.run()
     await setImmediate()
-    await asked
+    await pending
     t.equal(runs, 2, `${steps} steps after its last one`)
   }
 })

@@ -167,10 +167,14 @@ t.test('fallback: a key narrowed to models reserves nothing for one that it excl
   const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`, true)
   const limited = await boughtKey(shop)
   // 5,000 tokens cost 40,000 msat of small and 400,000 of large; the balance has 100,000.
-  const asked = { max_tokens: 5000 }
-  t.equal((await shop.chat(limited('model=small'), asked)).status, 200)
-  t.equal((await shop.chat(limited('model=small', 'budget_msat=50000'), asked)).status, 200, 'nor of its budget')
-  t.equal((await shop.chat(limited('model=small,large', 'budget_msat=50000'), asked)).status, 402, 'large is allowed')
+  const requests = { max_tokens: 5000 }
+  t.equal((await shop.chat(limited('model=small'), requests)).status, 200)
+  t.equal((await shop.chat(limited('model=small', 'budget_msat=50000'), requests)).status, 200, 'nor of its budget')
+  t.equal(
+    (await shop.chat(limited('model=small,large', 'budget_msat=50000'), requests)).status,
+    402,
+    'large is allowed'
+  )
   t.equal((await shop.chat(limited('model=small,large', 'budget_msat=50000'), { max_tokens: 1000 })).status, 403)
 })
 

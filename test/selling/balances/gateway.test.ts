@@ -121,13 +121,13 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
       const { prompt, completion } = shop.model.calls[time] ?? { prompt: 0, completion: 0 }
       if (time > 0) t.equal(msat(answer, 'x-last-charged-msat'), 2 * 5 + 8 * (5 + time - 1))
       spent += 2 * prompt + 8 * completion
-      const told = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
-      t.match(told.json(), { balanceMsat: 100_000 - spent, reservedMsat: 0 }, 'immediately')
+      const response = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+      t.match(response.json(), { balanceMsat: 100_000 - spent, reservedMsat: 0 }, 'immediately')
     }
     const now = await balance(shop, spent)
     t.match(now, { depositedMsat: 100_000, spentMsat: spent, unit: 'token', place: 'route:POST /v1/*' })
-    const told = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
-    t.match(told.json(), { state: 'open', depositedMsat: 100_000, balanceMsat: 100_000 - spent, reservedMsat: 0 })
+    const response = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+    t.match(response.json(), { state: 'open', depositedMsat: 100_000, balanceMsat: 100_000 - spent, reservedMsat: 0 })
     const admin = { headers: { 'x-api-key': shop.gateway.adminKey } }
     const all = await shop.gateway.send('GET', '/api/admin/balances', admin)
     t.match(all.json(), [{ id: now.id, kind: 'bundle', merchantId: null }])
@@ -398,14 +398,14 @@ t.test('fifty concurrent requests take together what they used and never more th
   const gate = Promise.withResolvers<void>()
   shop.model.gate = gate.promise
   let refused = 0
-  const asked = Array.from({ length: 50 }, async () => {
+  const pending = Array.from({ length: 50 }, async () => {
     const answer = await shop.chat(key, 'hello', { max_tokens: 300 })
     if (answer.status === 402) refused++
     return answer
   })
   await eventually('some were refused', async () => (refused >= 5 ? true : null))
   gate.resolve()
-  const answers = await Promise.all(asked)
+  const answers = await Promise.all(pending)
   const served = answers.filter(({ status }) => status === 200).length
   t.ok(served >= 30 && served < 50, `${served} of 50 found enough`)
   t.equal(answers.filter(({ status }) => status === 402).length, 50 - served)

@@ -101,13 +101,13 @@ void eachDatabase(
   'an answer about a balance is not for requests that came after the question',
   async (t, database) => {
     const { clock, store } = setting(t, database)
-    const asked = Promise.withResolvers<void>()
+    const requested = Promise.withResolvers<void>()
     const answered = Promise.withResolvers<void>()
     const slow = new BalanceStore(database)
     const grab = slow.grab.bind(slow)
     slow.grab = async request => {
       const answer = await grab(request)
-      asked.resolve()
+      requested.resolve()
       await answered.promise
       return answer
     }
@@ -115,7 +115,7 @@ void eachDatabase(
     t.teardown(() => ledger.close())
     const balance = newBalance(clock)
     const before = ledger.reserve(balance.id, 1_000)
-    await asked.promise
+    await requested.promise
     await store.open(balance)
     const after = ledger.reserve(balance.id, 1_000)
     answered.resolve()
@@ -358,14 +358,14 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
   const clock = new ManualClock()
   const slow = slowStore(database)
   const { store } = slow
-  const told: number[][] = []
+  const notified: number[][] = []
   const gateway = new Ledger({
     store,
     database,
     clock,
     log: silentLog,
     gateway: 'a',
-    settled: (charged, unpaid) => told.push([charged, unpaid])
+    settled: (charged, unpaid) => notified.push([charged, unpaid])
   })
   t.teardown(() => gateway.close())
   const balance = await opened(store, clock)
@@ -379,7 +379,7 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
   await written(clock, [gateway], 1_000)
   slow.free()
   t.match(await settling, { chargedMsat: 0, unpaidMsat: 600_000, leftMsat: 0 })
-  t.same(told, [[0, 600_000]])
+  t.same(notified, [[0, 600_000]])
 })
 
 void eachDatabase(t, 'a grant: other gateways are asked only for what the balance covers', async (t, database) => {

@@ -26,10 +26,10 @@ t.test("a merchant's endpoint is metered, and its merchant sees each client's us
   const useless = await make({ ...endpoint, priceSats: 3, meter: { usage: 'requests', outputMsat: 4_000 } })
   t.equal(useless.status, 400, 'a balance that covers no request is not sold')
   t.match(useless.text, /Endpoints\[0\]\.PriceSats.*holds 3000 millisatoshis, and a request reserves no less than 4000/)
-  const made = await make(endpoint)
-  t.equal(made.status, 201, made.text)
-  t.match(made.json(), { endpoints: [endpoint] })
-  const { proxyUrl } = made.json() as { proxyUrl: string }
+  const created = await make(endpoint)
+  t.equal(created.status, 201, created.text)
+  t.match(created.json(), { endpoints: [endpoint] })
+  const { proxyUrl } = created.json() as { proxyUrl: string }
   const ask = (authorization: string | null, model = 'small') =>
     gateway.send('POST', `${new URL(proxyUrl).pathname}v1/chat/completions`, {
       headers: authorization === null ? {} : { authorization },
@@ -85,9 +85,9 @@ t.test(
         defaultPriceSats: 10,
         endpoints: [metered]
       })
-    const made = await send('POST', '/api/proxy')
-    t.equal(made.status, 201, made.text)
-    const { proxyId, proxyUrl } = made.json() as { proxyId: string; proxyUrl: string }
+    const created = await send('POST', '/api/proxy')
+    t.equal(created.status, 201, created.text)
+    const { proxyId, proxyUrl } = created.json() as { proxyId: string; proxyUrl: string }
     const ask = (path: string) => gateway.send('GET', `${new URL(proxyUrl).pathname}${path}`)
     t.equal((await ask('counted')).status, 402)
 

@@ -310,9 +310,9 @@ void eachDatabase(
 )
 
 t.test('a client that leaves before its upload has come costs nothing: the upstream never had the request', async t => {
-  let asked = 0
+  let requests = 0
   const shop = await openShop(t, 'bytes', response => {
-    asked++
+    requests++
     response.end('x')
   })
   const store = new BalanceStore(shop.gateway.database)
@@ -330,7 +330,7 @@ t.test('a client that leaves before its upload has come costs nothing: the upstr
   await eventually('it is reserved', () => reserved(10))
   sent.destroy()
   t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
-  t.equal(asked, 0)
+  t.equal(requests, 0)
 })
 
 t.test('an upload that its client breaks is paid for once the upstream had its beginning', async t => {

@@ -51,7 +51,7 @@ export class FakePayee implements ChallengePayee {
   async createInvoice(request: ChargeRequest) {
     this.requests.push(request)
     await this.gate
-    await this.budget?.spend('others', null, request.standing ?? 'keyed')
+    await this.budget?.spend('others', null, request.priority ?? 'keyed')
     if (this.fault instanceof Error) throw this.fault
     if (request.hashed !== undefined && this.hashes === 'refused')
       throw new ProviderRefused('request', 'It takes no hashes.')
@@ -341,8 +341,8 @@ export async function minted(
   changes: Partial<Offer> = {},
   request: Partial<MintRequest> = {}
 ): Promise<SentChallenge> {
-  const asked = { clientKey: freshAddress(), digest: null, ...request }
-  return (await selling.minting.mint(offer(changes), asked)).challenge
+  const requests = { clientKey: freshAddress(), digest: null, ...request }
+  return (await selling.minting.mint(offer(changes), requests)).challenge
 }
 
 /** The parameters of the Payment line among the values of WWW-Authenticate. */

@@ -43,11 +43,11 @@ async function scene(t: T, most = 50): Promise<Scene> {
       const gate = Promise.withResolvers<void>()
       f.payee.gate = gate.promise
       const before = f.payee.requests.length
-      const asked = Array.from({ length: count + 1 }, () => s.ask())
+      const pending = Array.from({ length: count + 1 }, () => s.ask())
       await s.until(before + 2 * count + 1)
       f.payee.gate = null
       gate.resolve()
-      await Promise.all(asked)
+      await Promise.all(pending)
       await s.come()
       t.equal(s.selling.minting.invoicesAhead, count)
     },
@@ -62,7 +62,7 @@ async function scene(t: T, most = 50): Promise<Scene> {
     },
     requested: () =>
       f.payee.requests.map(
-        ({ expirySeconds, standing }) => `${expirySeconds} ${typeof standing === 'string' ? standing : 'anonymous'}`
+        ({ expirySeconds, priority }) => `${expirySeconds} ${typeof priority === 'string' ? priority : 'anonymous'}`
       )
   }
   f.payee.ahead = { account: 'primary operator', most, isLeftAlone: () => s.isLeftAlone }
@@ -194,12 +194,12 @@ t.test('a provider that hangs: the stock is handed out, and pending requests are
   await s.until(12)
   s.clock.advance(20_000)
   await refused
-  const asked = s.payee.requests.length
+  const requests = s.payee.requests.length
   s.payee.gate = null
   s.clock.advance(5_000)
   t.ok(await s.ask())
   await s.come()
-  t.ok(s.payee.requests.length > asked, 'it resumes once the provider answers again')
+  t.ok(s.payee.requests.length > requests, 'it resumes once the provider answers again')
 })
 
 t.test('a provider that refuses longer expiries is not tried with them at each 402', async t => {
@@ -269,7 +269,7 @@ t.test('an invoice whose row could not be written is not handed out again', asyn
 
 t.test('a notification of an invoice that was never handed out does no harm', async t => {
   const s = await scene(t)
-  const told: string[] = []
+  const notified: string[] = []
   const make = s.payee.createInvoice.bind(s.payee)
   const made: string[] = []
   s.payee.createInvoice = async request => {
@@ -278,15 +278,15 @@ t.test('a notification of an invoice that was never handed out does no harm', as
     return charge
   }
   s.selling.settlements.onSettled('route', async ({ paymentHash }) => {
-    told.push(paymentHash)
+    notified.push(paymentHash)
   })
   await s.stock(1)
   const [, , ahead = ''] = made
   await s.selling.settlements.settled(ahead)
-  t.same(told, [])
+  t.same(notified, [])
   t.equal((await s.ask()).paymentHash, ahead, 'it is handed out as before')
   await s.selling.settlements.settled(ahead)
-  t.same(told, [ahead])
+  t.same(notified, [ahead])
 })
 
 t.test('a poll begins before the oldest invoice that was made ahead', async t => {
@@ -306,7 +306,7 @@ t.test('a stock leaves three quarters of a budget to waiting clients', async t =
   const budgets = new Budgets({ state: new MemoryState(s.clock), clock: s.clock, metrics: new Metrics() })
   s.payee.budget = budgets.of('strike', '', callLimits('strike', null, null))
   // A flood of addresses that ask once each: a bucket of 100 that anonymous clients may empty down to 30 and more.
-  for (let asked = 0; asked < 60; asked++)
+  for (let requests = 0; requests < 60; requests++)
     await s.ask().catch((error: unknown) => {
       t.match(error, { status: 503 })
     })
@@ -330,7 +330,7 @@ t.test('of any number of concurrent clients, with faults and reloads, each has a
     const gate = Promise.withResolvers<void>()
     s.payee.gate = round % 3 === 1 ? gate.promise : null
     s.payee.fault = round % 4 === 3 ? new ProviderUnavailable() : null
-    const asked = Array.from({ length: 12 }, () =>
+    const pending = Array.from({ length: 12 }, () =>
       s.ask().then(
         ({ paymentHash }) => handed.push(paymentHash),
         () => refused++
@@ -339,7 +339,7 @@ t.test('of any number of concurrent clients, with faults and reloads, each has a
     await s.come()
     if (round % 5 === 4) s.selling.configure({ settings, keys: s.keys })
     gate.resolve()
-    await Promise.all(asked)
+    await Promise.all(pending)
     s.clock.advance(round % 2 === 0 ? 10_000 : 350_000)
   }
   t.ok(handed.length > 100, `${handed.length} were handed out, ${refused} refused`)
@@ -365,7 +365,7 @@ t.test('of several providers each has a stock of its own, and one that is left a
   for (let time = 0; time < 3; time++) t.equal((await s.ask()).providerKind, 'second', 'while the first is left alone')
   await s.come()
   t.ok(
-    second.requests.some(({ standing }) => standing === 'ahead'),
+    second.requests.some(({ priority }) => priority === 'ahead'),
     'the second makes some ahead for itself'
   )
   t.ok(s.payee.requests.length <= before + 3, 'and the first makes none ahead')

@@ -22,10 +22,10 @@ import { fixture, freshAddress, l402Parameters, modern, route, type Fixture } fr
 /** Rates that a test moves, and that count who asks. */
 class Rates implements Prices {
   usd: string | null = '100000'
-  asked = 0
+  requests = 0
 
   async satoshis(_currency: FiatCurrency, amount: string): Promise<number> {
-    this.asked++
+    this.requests++
     if (this.usd === null) throw pricesUnavailable(7)
     return atPrice(knownDecimal(amount), knownDecimal(this.usd))
   }
@@ -91,18 +91,18 @@ t.test('a route in dollars: charged at the current rate, and valid through a dou
   t.equal(bought(s, await s.ask()).sats, 4)
   s.rates.usd = '200000'
   t.equal(bought(s, await s.ask()).sats, 1)
-  const before = s.rates.asked
+  const before = s.rates.requests
   t.equal((await s.ask({ headers: { authorization } })).status, 200, 'the token stays valid')
   const { challenges } = s.f.another('gateway-2')
   const cold = await over({ ...s.f, challenges }, s.rates, { price: 'USD 0.002' })
   t.equal((await cold.ask({ headers: { authorization } })).status, 200, 'also where it was never seen')
   s.rates.usd = null
   t.equal((await s.ask({ headers: { authorization } })).status, 200, 'and without any rate')
-  t.equal(s.rates.asked, before, 'no rate was looked up for it')
-  const away = await s.ask()
-  t.equal(away.status, 503)
-  t.match(JSON.parse(String(away.body)), { error: 'Price feed unavailable' })
-  t.equal(away.headers.get('retry-after'), '7')
+  t.equal(s.rates.requests, before, 'no rate was looked up for it')
+  const unavailable = await s.ask()
+  t.equal(unavailable.status, 503)
+  t.match(JSON.parse(String(unavailable.body)), { error: 'Price feed unavailable' })
+  t.equal(unavailable.headers.get('retry-after'), '7')
 })
 
 t.test('fiat is rounded up to a satoshi, and a rate that went mad sells nothing', async t => {
@@ -114,20 +114,20 @@ t.test('fiat is rounded up to a satoshi, and a rate that went mad sells nothing'
 
 t.test('another fiat price refuses the token, in both schemes, and the grace takes it', async t => {
   const s = await shop(t, { price: 'USD 0.002' })
-  const asked = await s.ask()
-  const { authorization } = bought(s, asked)
+  const result = await s.ask()
+  const { authorization } = bought(s, result)
   t.equal((await s.ask({ headers: { authorization } })).status, 200)
-  const dearer = await s.with({ price: 'USD 0.003' })
+  const higher = await s.with({ price: 'USD 0.003' })
   const again = await s.ask()
   const single = modern(again.headers.all('www-authenticate'), bought(s, again).preimage)
-  const insufficient = await dearer.ask({ headers: { authorization: single } })
+  const insufficient = await higher.ask({ headers: { authorization: single } })
   t.equal(insufficient.status, 402)
   t.match(String(insufficient.body), /payment-insufficient.*made for USD 0\.002; the price is USD 0\.003/)
   s.rates.usd = '50000'
   t.equal((await s.ask({ headers: { authorization: single } })).status, 200, 'the rate does not matter to it')
   t.equal((await s.ask({ headers: { authorization: single } })).status, 402, 'which is valid once')
   s.rates.usd = '100000'
-  const refused = await dearer.ask({ headers: { authorization } })
+  const refused = await higher.ask({ headers: { authorization } })
   t.equal(refused.status, 401)
   t.match(refused.headers.get('x-l402-error'), /bought at USD 0\.002, USD 0\.003 is asked/)
   const inSats = await s.with({ price: 3 })
@@ -269,10 +269,10 @@ t.test('free calls: so many by network, then the price; credentials are not coun
   t.equal(first.status, 200)
   t.equal(first.headers.get('x-free-calls-remaining'), '1')
   t.equal((await from('2001:db8:1:2:ffff::9')).headers.get('x-free-calls-remaining'), '0', 'of one /64')
-  const asked = await from('2001:db8:1:2::3')
-  const { authorization } = bought(s, asked)
-  t.equal(asked.headers.get('x-free-calls-remaining'), '0')
-  t.equal(asked.headers.get('x-free-calls-reset'), '3600')
+  const result = await from('2001:db8:1:2::3')
+  const { authorization } = bought(s, result)
+  t.equal(result.headers.get('x-free-calls-remaining'), '0')
+  t.equal(result.headers.get('x-free-calls-reset'), '3600')
   t.equal((await from('2001:db8:1:3::1', { headers: { authorization } })).status, 200)
   t.equal((await from('2001:db8:1:3::1')).headers.get('x-free-calls-remaining'), '1', 'the paid one was not counted')
   t.equal(s.f.counted.lines.filter(line => line === 'free route').length, 3)
@@ -307,9 +307,9 @@ t.test('without the shared state no call is free', async t => {
   t.equal((await s.ask()).status, 200)
   Object.assign(state, { takeFixed: () => Promise.reject(new StateUnavailable('redis is down')) })
   const warned = t.capture(silentLog, 'warn')
-  const asked = await s.ask()
-  t.equal(asked.status, 402)
-  t.equal(asked.headers.get('x-free-calls-remaining'), undefined)
+  const result = await s.ask()
+  t.equal(result.status, 402)
+  t.equal(result.headers.get('x-free-calls-remaining'), undefined)
   t.equal(warned().length, 1)
   t.equal((await s.ask()).status, 402)
   t.equal(warned().length, 0, 'once per outage')

@@ -74,9 +74,9 @@ t.test('verify: a valid token returns its scope, as often as it is sent (contrac
 t.test(
   'verify: the first verification marks it paid and notifies once; its time is kept (contract; decision 109)',
   async t => {
-    const told: string[] = []
+    const notified: string[] = []
     const { f, merchant, verify, purchase } = await setting(t, {}, undefined, async (_tx, paid) => {
-      told.push(...paid.map(({ paymentHash }) => paymentHash))
+      notified.push(...paid.map(({ paymentHash }) => paymentHash))
     })
     const { macaroon, preimage, hash } = await purchase()
     t.match(await status(f, merchant, hash), { status: 'unpaid', paidAt: null })
@@ -85,7 +85,7 @@ t.test(
     await Promise.all(Array.from({ length: 5 }, () => verify({ macaroon, preimage })))
     f.clock.advance(5000)
     await verify({ macaroon, preimage })
-    t.same(told, [hash])
+    t.same(notified, [hash])
     t.match(await status(f, merchant, hash), { status: /^paid$/, paidAt })
     t.equal((await f.call(merchant, 'GET', `${CHALLENGES}?status=paid`)).data['total'], 1)
   }
@@ -229,9 +229,9 @@ t.test('verify: an unavailable database is 503 and no verdict', async t => {
 })
 
 t.test('verify-credential: consumes once and gives the receipt for the payer (contract; decision 107)', async t => {
-  const told: string[] = []
+  const notified: string[] = []
   const { f, merchant, consume, purchase } = await setting(t, {}, undefined, async (_tx, paid) => {
-    told.push(...paid.map(({ paymentHash }) => paymentHash))
+    notified.push(...paid.map(({ paymentHash }) => paymentHash))
   })
   const bought = await purchase()
   const reply = await consume({
@@ -273,7 +273,7 @@ t.test('verify-credential: consumes once and gives the receipt for the payer (co
     error: 'The credential was already redeemed',
     type: `${PAYMENT}/verification-failed`
   })
-  t.same(told, [bought.hash])
+  t.same(notified, [bought.hash])
   t.match(await status(f, merchant, bought.hash), { status: /^paid$/ })
   t.match(await f.selling.claims.find(bought.hash), { state: 'spent', scheme: 'payment' })
   t.equal(f.challenges.leases.open, 0)

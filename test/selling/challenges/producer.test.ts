@@ -186,8 +186,8 @@ t.test(
     t.same(other.data, first.data, 'the record is in the database, so it survives a restart')
     t.equal(other.headers.get('x-idempotency-replayed'), 'true')
     t.equal(f.payee.requests.length, 1)
-    const stranger = await f.call(await f.merchant(), 'POST', CHALLENGES, quote, keyed('k'))
-    t.not(stranger.data['paymentHash'], first.data['paymentHash'], 'keys belong to one merchant')
+    const outsider = await f.call(await f.merchant(), 'POST', CHALLENGES, quote, keyed('k'))
+    t.not(outsider.data['paymentHash'], first.data['paymentHash'], 'keys belong to one merchant')
   }
 )
 
@@ -229,10 +229,10 @@ t.test(
     const sql = new Proxy(real.sql, {
       apply: (target, self, args: unknown[]) => {
         const held = hold
-        const asked: unknown = Reflect.apply(target, self, args)
-        if (held === null || !(Array.isArray(args[0]) && 'raw' in args[0])) return asked
+        const request: unknown = Reflect.apply(target, self, args)
+        if (held === null || !(Array.isArray(args[0]) && 'raw' in args[0])) return request
         // Begun now, answered later.
-        return Promise.resolve(asked).then(async rows => {
+        return Promise.resolve(request).then(async rows => {
           await held
           return rows
         })

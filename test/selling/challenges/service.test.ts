@@ -16,19 +16,19 @@ const lone = (merchantId: string | null = null) =>
   [offer({ place: freshAddress(), merchantId }), { clientKey: freshAddress(), digest: null }] as const
 
 t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
-  const told: string[] = []
+  const notified: string[] = []
   const f = await fixture(t, {}, async (tx, paid) => {
     await tx`select 1`
-    told.push(...paid.map(({ paymentHash, scheme }) => `${paymentHash} ${scheme}`))
+    notified.push(...paid.map(({ paymentHash, scheme }) => `${paymentHash} ${scheme}`))
   })
   const [token, single] = [await minted(f), await minted(f)]
   await Promise.all(Array.from({ length: 5 }, () => f.selling.claims.claim(token.paymentHash, 'l402', '7')))
-  t.same(told, [`${token.paymentHash} l402`])
+  t.same(notified, [`${token.paymentHash} l402`])
   const leased = await f.selling.claims.lease(single.paymentHash, '7')
   if (leased === null) throw new Error('the lease was refused')
   await f.challenges.leases.release(leased.lease)
   t.ok(await f.selling.claims.lease(single.paymentHash, '7'))
-  t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
+  t.same(notified.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
 })
 
 t.test("a challenge of the operator's own notifies no listener, and costs no transaction", async t => {

@@ -9,12 +9,12 @@ import { ManualClock } from '../../support/manual-clock.ts'
 function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
   const clock = new ManualClock()
   const settled: string[] = []
-  let asked = 0
+  let requests = 0
   const looks = new ChargePolls({
     clock,
     log: silentLog,
     lookUp: async () => {
-      asked++
+      requests++
       // Only the status is read.
       return (await lookUp()) as ChargeState | null
     },
@@ -26,7 +26,7 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
   // Only these members are read.
   const challenge = (paymentHash: string, clientKey = '203.0.113.1', merchantId = '1') =>
     ({ paymentHash, clientKey, merchantId, createdAt: clock.now() }) as Challenge
-  return { clock, looks, settled, challenge, asked: () => asked }
+  return { clock, looks, settled, challenge, asked: () => requests }
 }
 
 t.test("the provider's status of a charge is returned, and that it was paid is recorded", async t => {
@@ -43,39 +43,39 @@ t.test("the provider's status of a charge is returned, and that it was paid is r
 })
 
 t.test('one charge is looked up every three seconds in its first minute, and every ten after that', async t => {
-  const { looks, challenge, clock, asked } = fixture(async () => null)
+  const { looks, challenge, clock, asked: requests } = fixture(async () => null)
   const one = challenge('a')
   for (let second = 0; second < 60; second++) {
     await looks.isPaid(one)
     clock.advance(1000)
   }
-  t.equal(asked(), 20)
+  t.equal(requests(), 20)
   for (let second = 0; second < 60; second++) {
     await looks.isPaid(one)
     clock.advance(1000)
   }
-  t.equal(asked(), 26)
+  t.equal(requests(), 26)
 })
 
 t.test('one network cannot use up the polls of the others', async t => {
-  const { looks, challenge, asked } = fixture(async () => null)
+  const { looks, challenge, asked: requests } = fixture(async () => null)
   for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`charge ${at}`))
-  t.equal(asked(), 60)
+  t.equal(requests(), 60)
   for (let at = 0; at < 20; at++) await looks.isPaid(challenge(`other ${at}`, '198.51.100.1'))
-  t.equal(asked(), 70)
+  t.equal(requests(), 70)
   for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`many ${at}`, `192.0.2.${at}`))
-  t.equal(asked(), 90, 'all together')
+  t.equal(requests(), 90, 'all together')
 })
 
 t.test('readers of one account leave those of the others their polls', async t => {
-  const { looks, challenge, clock, asked } = fixture(async () => null)
+  const { looks, challenge, clock, asked: requests } = fixture(async () => null)
   for (let at = 0; at < 200; at++) await looks.isPaid(challenge(`charge ${at}`, `192.0.2.${at}`))
-  t.equal(asked(), 90)
+  t.equal(requests(), 90)
   for (let at = 0; at < 20; at++) await looks.isPaid(challenge(`other ${at}`, '198.51.100.1', '2'))
-  t.equal(asked(), 110)
+  t.equal(requests(), 110)
   clock.advance(60_000)
   await looks.isPaid(challenge('another'))
-  t.equal(asked(), 111, 'in the next minute')
+  t.equal(requests(), 111, 'in the next minute')
 })
 
 t.test('a reader waits four seconds for a provider; what it says later is still recorded', async t => {

@@ -152,14 +152,14 @@ t.test(
   'it grows to what is requested concurrently, never above its maximum, and shrinks by what was not taken',
   async t => {
     const { clock, counts, begun, stock, take, finishAll } = bench()
-    for (let asked = 0; asked < 30; asked++) await take()
+    for (let requests = 0; requests < 30; requests++) await take()
     await finishAll()
     t.equal(stock.level, 29)
-    for (let asked = 0; asked < 29; asked++) t.not(await take(), null)
+    for (let calls = 0; calls < 29; calls++) t.not(await take(), null)
     t.equal(await take(), null)
     await finishAll()
     t.equal(stock.level, 30)
-    for (let asked = 0; asked < 500; asked++) await take()
+    for (let requestCount = 0; requestCount < 500; requestCount++) await take()
     await finishAll()
     t.equal(stock.level, 50)
     clock.advance(KEEPS + 1)
@@ -201,15 +201,15 @@ t.test('an invoice too short-lived to be kept is not requested repeatedly', asyn
 
 t.test('invoices that never arrive take a part of the calls at most', async t => {
   const { making, take } = bench()
-  for (let asked = 0; asked < 100; asked++) await take('a', { maker: 'hangs' })
+  for (let requests = 0; requests < 100; requests++) await take('a', { maker: 'hangs' })
   t.equal(making.length, 16)
-  for (let asked = 0; asked < 100; asked++) await take('b', { maker: 'other' })
+  for (let calls = 0; calls < 100; calls++) await take('b', { maker: 'other' })
   t.equal(making.filter(({ maker }) => maker === 'other').length, 8)
 })
 
 t.test('of very many keys the least recently used are evicted, with all of their stock', async t => {
   const { counts, stock, take, finishAll } = bench()
-  for (let asked = 0; asked < 3; asked++) await take('first')
+  for (let requests = 0; requests < 3; requests++) await take('first')
   await finishAll()
   t.equal(stock.level, 2)
   for (let key = 0; key < 200; key++) await take(String(key))
@@ -220,12 +220,12 @@ t.test('of very many keys the least recently used are evicted, with all of their
 t.test('it holds so many of all keys together, and what is too old makes room', async t => {
   const { clock, stock, take, finishAll } = bench()
   for (let key = 0; key < 45; key++) {
-    for (let asked = 0; asked < 51; asked++) await take(String(key))
+    for (let requests = 0; requests < 51; requests++) await take(String(key))
     await finishAll()
   }
   t.equal(stock.level, 2_000)
   clock.advance(KEEPS + 1)
-  for (let asked = 0; asked < 4; asked++) await take('new')
+  for (let requests = 0; requests < 4; requests++) await take('new')
   await finishAll()
   t.equal(stock.level, 3)
 })

@@ -47,9 +47,9 @@ await eachDatabase(
     const f = one(fixtureOn(t, database, new ManualClock()))
     for (const [name, changes] of offers)
       for (const digest of [null, `sha-256=:${'A'.repeat(43)}=:`]) {
-        const asked = request({ digest })
-        const first = await f.selling.minting.mint(offer(changes), asked)
-        const again = await f.selling.minting.mint(offer(changes), asked)
+        const requests = request({ digest })
+        const first = await f.selling.minting.mint(offer(changes), requests)
+        const again = await f.selling.minting.mint(offer(changes), requests)
         t.same([first.again, again.again], [false, true], name)
         t.same(said(again.challenge), said(first.challenge), name)
         const [row] = await database.sql`
@@ -64,15 +64,15 @@ await eachDatabase(
   'and is so after a new master secret, location and realm, as long as its keys are live',
   async (t, database) => {
     const f = one(fixtureOn(t, database, new ManualClock()))
-    const asked = request()
-    const first = await f.selling.minting.mint(offer(), asked)
+    const requests = request()
+    const first = await f.selling.minting.mint(offer(), requests)
     const changed = { ...settings, maxPerClient: 1, macaroonLocation: 'elsewhere', realm: 'other.example.com' }
     f.selling.configure({ settings: changed, keys: new TokenKeyRing(next, [master]) })
-    const again = await f.selling.minting.mint(offer(), asked)
+    const again = await f.selling.minting.mint(offer(), requests)
     t.equal(again.again, true)
     t.same(said(again.challenge), said(first.challenge))
     f.selling.configure({ settings: changed, keys: new TokenKeyRing(next) })
-    const fresh = await f.selling.minting.mint(offer(), asked)
+    const fresh = await f.selling.minting.mint(offer(), requests)
     t.equal(fresh.again, false, 'no client pays for what cannot be verified')
     t.not(fresh.challenge.paymentHash, first.challenge.paymentHash)
   }
@@ -80,23 +80,23 @@ await eachDatabase(
 
 await eachDatabase(t, 'a row of the version before is handed out unchanged', async (t, database) => {
   const f = one(fixtureOn(t, database, new ManualClock()))
-  const asked = request()
-  const { challenge } = await f.selling.minting.mint(offer(), asked)
+  const requests = request()
+  const { challenge } = await f.selling.minting.mint(offer(), requests)
   const { paymentHash, macaroon, payment } = challenge
   await database.sql`
     update challenges set macaroon = ${macaroon}, request = ${payment?.request ?? null}, macaroon_location = null
     where payment_hash = ${paymentHash}`
   f.selling.configure({ settings: { ...settings, maxPerClient: 1, macaroonLocation: 'elsewhere' }, keys: f.keys })
-  const again = await f.selling.minting.mint(offer(), asked)
+  const again = await f.selling.minting.mint(offer(), requests)
   t.same([again.again, ...said(again.challenge)], [true, ...said(challenge)])
 })
 
 await eachDatabase(t, 'an invoice that would be refused once paid is not handed out', async (t, database) => {
   const f = one(fixtureOn(t, database, new ManualClock()))
-  const asked = request()
-  const { challenge } = await f.selling.minting.mint(offer(), asked)
+  const requests = request()
+  const { challenge } = await f.selling.minting.mint(offer(), requests)
   await database.sql`update challenges set realm = 'other' where payment_hash = ${challenge.paymentHash}`
-  t.match(await f.selling.minting.mint(offer(), asked), { again: false })
+  t.match(await f.selling.minting.mint(offer(), requests), { again: false })
 })
 
 await eachDatabase(

@@ -260,10 +260,10 @@ t.test('a service opens all of its routes, and what was bought at one of its pri
   const visitor = new Visitor(gateway)
   await gateway.pay(invoiceOn(await visitor.open('/news/1')))
   t.equal((await visitor.open('/also')).status, 200, 'at the same price')
-  const dearer = await visitor.open('/report')
-  t.equal(dearer.status, 402)
-  t.notMatch(dearer.text, 'Your access has expired')
-  await gateway.pay(invoiceOn(dearer))
+  const higher = await visitor.open('/report')
+  t.equal(higher.status, 402)
+  t.notMatch(higher.text, 'Your access has expired')
+  await gateway.pay(invoiceOn(higher))
   t.equal((await visitor.open('/atlas')).status, 402)
   for (const path of ['/news/1', '/report', '/also']) t.equal((await visitor.open(path)).status, 200, path)
 })
@@ -285,9 +285,9 @@ t.test('a former price opens what was bought at it for as long as it is honored'
   await gateway.pay(invoiceOn(page))
   t.equal((await visitor.open('/demo/quote')).status, 200, 'paid after the change, within the grace')
   await gateway.reload(yaml(30, '0s'))
-  const dearer = await visitor.open('/demo/quote')
-  t.equal(dearer.status, 402)
-  t.match(dearer.text, '30\u00a0sats')
+  const higher = await visitor.open('/demo/quote')
+  t.equal(higher.status, 402)
+  t.match(higher.text, '30\u00a0sats')
 })
 
 t.test('a revoked pass stays closed', async t => {
@@ -347,14 +347,14 @@ t.test(
   async t => {
     const site = await startSite(t)
     const gateway = await startGateway(t)
-    const made = await gateway.merchantSend('POST', '/api/proxy', {
+    const created = await gateway.merchantSend('POST', '/api/proxy', {
       name: 'Weekly',
       description: 'The weekly letter',
       targetBaseUrl: site.url,
       defaultPriceSats: 12
     })
-    t.equal(made.status, 201, made.text)
-    const { proxyId } = made.json() as { proxyId: string }
+    t.equal(created.status, 201, created.text)
+    const { proxyId } = created.json() as { proxyId: string }
     const visitor = new Visitor(gateway)
     const path = `/l402/proxy/${proxyId}/letter`
     const plain = await visitor.open(path)
@@ -396,8 +396,8 @@ t.test(
     const events = await followed
     t.equal(events.headers.get('content-type'), 'text/event-stream')
     t.match(await events.text(), /data: paid\n\n$/)
-    const stranger = await new Visitor(gateway).wish('/demo/quote', 'follow')
-    t.equal(stranger.status, 402, 'without a pass there is nothing to follow')
+    const outsider = await new Visitor(gateway).wish('/demo/quote', 'follow')
+    t.equal(outsider.status, 402, 'without a pass there is nothing to follow')
     const second = new Visitor(gateway)
     const other = await second.open('/demo/quote')
     t.equal(

@@ -241,10 +241,10 @@ t.test('no client makes the gateway call internal addresses, or many others', as
 const GOOGLE = { 'user-agent': 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)' }
 
 t.test('a search engine is known by reverse and forward DNS; its free response is private', async t => {
-  let asked = 0
+  let requests = 0
   const names: NameService = {
     reverse: async address => {
-      asked++
+      requests++
       if (address === '203.0.113.4') throw new Error('timeout')
       return address === '203.0.113.3' ? ['x.googlebot.com.evil.example'] : ['crawl-1.googlebot.com']
     },
@@ -256,14 +256,14 @@ t.test('a search engine is known by reverse and forward DNS; its free response i
   t.equal(served.status, 200)
   t.equal(served.headers.get('cache-control'), 'private')
   t.equal(await from('203.0.113.1'), 0)
-  t.equal(asked, 1, 'cached')
+  t.equal(requests, 1, 'cached')
   t.equal(await from('203.0.113.2'), ELSE, 'a name that does not lead back')
   t.equal(await from('203.0.113.3'), ELSE, 'a name that only begins like one')
   t.equal(await from('203.0.113.4'), ELSE, 'DNS is down')
   t.equal(await from('203.0.113.4'), ELSE)
   t.equal(await from('203.0.113.1', { 'user-agent': 'bingbot/2.0' }), ELSE, 'the name of another engine')
   t.equal(await from('203.0.113.1', {}), ELSE)
-  t.equal(asked, 4)
+  t.equal(requests, 4)
 })
 
 t.test('the first audience that fits sets the price; a browser is one by its headers', async t => {

@@ -16,20 +16,20 @@ type Answer = (response: ServerResponse, asked: string) => void
 
 /** A price server that does what a test says, and keeps what it was asked. */
 async function priceServer(t: T): Promise<{ url: string; asked: unknown[]; says(answer: Answer | object): void }> {
-  const asked: unknown[] = []
+  const body: unknown[] = []
   let answer: Answer = response => response.end('{}')
   const server = createServer((request: IncomingMessage, response) => {
     let text = ''
     request.on('data', (piece: Buffer) => (text += piece.toString()))
     request.on('end', () => {
-      asked.push({ method: request.method, url: request.url, body: JSON.parse(text) })
+      body.push({ method: request.method, url: request.url, body: JSON.parse(text) })
       answer(response, text)
     })
   })
   const port = await serve(t, server)
   return {
     url: `http://127.0.0.1:${port}/price`,
-    asked,
+    asked: body,
     says(next) {
       answer = typeof next === 'function' ? (next as Answer) : response => response.end(JSON.stringify(next))
     }

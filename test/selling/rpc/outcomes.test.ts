@@ -159,9 +159,9 @@ t.test('payments and what the server says', async t => {
   })
 
   t.test('clients that pay in headers are served: the same payment, the same row', async t => {
-    const asked = await shop.post(call)
-    const challenge = challengeOf(asked.json() as Rpc)
-    const lines = [asked.headers['www-authenticate'] ?? []].flat()
+    const response = await shop.post(call)
+    const challenge = challengeOf(response.json() as Rpc)
+    const lines = [response.headers['www-authenticate'] ?? []].flat()
     const { invoice, paymentHash } = challenge.request.methodDetails
     const preimage = await shop.gateway.pay(invoice)
     const wire = { ...challenge, request: /request="([^"]+)"/.exec(lines[1] ?? '')?.[1] ?? '' }
@@ -191,9 +191,9 @@ t.test('payments and what the server says', async t => {
   })
 
   t.test('an L402 token buys its tool until it ends, whatever the arguments, and no other tool', async t => {
-    const asked = await shop.post(call)
-    const challenge = challengeOf(asked.json() as Rpc)
-    const macaroon = /macaroon="([^"]+)"/.exec([asked.headers['www-authenticate'] ?? []].flat()[0] ?? '')?.[1] ?? ''
+    const response = await shop.post(call)
+    const challenge = challengeOf(response.json() as Rpc)
+    const macaroon = /macaroon="([^"]+)"/.exec([response.headers['www-authenticate'] ?? []].flat()[0] ?? '')?.[1] ?? ''
     const authorization = `L402 ${macaroon}:${await shop.gateway.pay(challenge.request.methodDetails.invoice)}`
     t.match(await shop.call(call, { authorization }), { result: {} })
     const other = await shop.call(toolCall('cheap', 2, { arguments: { text: 'other' } }), { authorization })
@@ -252,9 +252,10 @@ t.test(
       route: 'priceGrace: 10m'
     })
     const tokenOf = async (name: string) => {
-      const asked = await shop.post(toolCall(name))
-      const macaroon = /macaroon="([^"]+)"/.exec([asked.headers['www-authenticate'] ?? []].flat()[0] ?? '')?.[1] ?? ''
-      const { invoice } = challengeOf(asked.json() as Rpc).request.methodDetails
+      const response = await shop.post(toolCall(name))
+      const macaroon =
+        /macaroon="([^"]+)"/.exec([response.headers['www-authenticate'] ?? []].flat()[0] ?? '')?.[1] ?? ''
+      const { invoice } = challengeOf(response.json() as Rpc).request.methodDetails
       return `L402 ${macaroon}:${await shop.gateway.pay(invoice)}`
     }
     const [cheap, costly] = [await shop.buy(toolCall('cheap')), await shop.buy(toolCall('costly'))]

@@ -34,12 +34,12 @@ async function charge(database: Database, charges: readonly Charge[]) {
   const balance = newBalance(clock)
   const slice = randomBytes(8).toString('hex')
   await store.open(balance)
-  const asked = { balanceId: balance.id, sliceId: slice, keptUntil: clock.now() + DAY, now: clock.now() }
-  await store.grab({ ...asked, gateway: 'g', need: 1_000_000, want: 1_000_000 })
+  const requests = { balanceId: balance.id, sliceId: slice, keptUntil: clock.now() + DAY, now: clock.now() }
+  await store.grab({ ...requests, gateway: 'g', need: 1_000_000, want: 1_000_000 })
   const entries = new Entries()
   for (const [at, model, msat, unpaid, markup] of charges) entries.add(use({ at, model, markup }), msat, unpaid)
   const spent = charges.reduce((sum, [, , msat]) => sum + msat, 0)
-  await store.write({ ...asked, nth: 1, spent, back: 0, reserved: 0, isLast: false, entries })
+  await store.write({ ...requests, nth: 1, spent, back: 0, reserved: 0, isLast: false, entries })
 }
 
 const CHARGES: readonly Charge[] = [

@@ -53,11 +53,11 @@ t.test('a 402 offers a session behind the charge, with a deposit of its own', as
     l402: { amount_sats: 2 },
     session: { deposit_sats: 100, unit_sats: 2, unit: 'chunk', payment_hash: request['paymentHash'] }
   })
-  const wishes = async (value: string) =>
+  const answers = async (value: string) =>
     paymentLines(await shop.get(undefined, '/v1/a', { 'accept-payment': value })).map(({ intent }) => intent)
-  t.same(await wishes('lightning/session, lightning/charge;q=0.5'), ['session', 'charge'])
-  t.same(await wishes('lightning/charge, lightning/session;q=0'), ['charge'])
-  t.same(await wishes('lightning/session, lightning/charge;q=0'), ['session'])
+  t.same(await answers('lightning/session, lightning/charge;q=0.5'), ['session', 'charge'])
+  t.same(await answers('lightning/charge, lightning/session;q=0'), ['charge'])
+  t.same(await answers('lightning/session, lightning/charge;q=0'), ['session'])
 })
 
 t.test('a response that failed has no receipt', async t => {

@@ -75,9 +75,9 @@ for (const cached of [0, 9500]) {
       { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage: null },
       { ...chunk, choices: [], usage }
     ]
-    const wanted = openAiCost(10_000, cached, 700, 448)
-    t.equal(cost(readStream('openai', events, true, 'data: [DONE]\n\n')), wanted)
-    t.equal(cost(readBody('openai', { object: 'chat.completion', choices: [{ message: {} }], usage })), wanted)
+    const expected = openAiCost(10_000, cached, 700, 448)
+    t.equal(cost(readStream('openai', events, true, 'data: [DONE]\n\n')), expected)
+    t.equal(cost(readBody('openai', { object: 'chat.completion', choices: [{ message: {} }], usage })), expected)
     const deepSeek = {
       prompt_tokens: 10_000,
       completion_tokens: 700,
@@ -86,9 +86,13 @@ for (const cached of [0, 9500]) {
       prompt_cache_miss_tokens: 10_000 - cached,
       completion_tokens_details: { reasoning_tokens: 448 }
     }
-    t.equal(cost(readBody('openai', { choices: [{}], usage: deepSeek })), wanted, 'DeepSeek')
+    t.equal(cost(readBody('openai', { choices: [{}], usage: deepSeek })), expected, 'DeepSeek')
     const xAi = { ...usage, completion_tokens: 252 }
-    t.equal(cost(readBody('openai', { choices: [{}], usage: xAi })), wanted, 'xAI counts reasoning in the total alone')
+    t.equal(
+      cost(readBody('openai', { choices: [{}], usage: xAi })),
+      expected,
+      'xAI counts reasoning in the total alone'
+    )
     const spoken = {
       ...usage,
       prompt_tokens_details: { cached_tokens: cached, audio_tokens: 300 },
@@ -111,9 +115,9 @@ for (const cached of [0, 9500]) {
       { type: 'response.output_text.delta', delta: 'Hi' },
       { type: 'response.completed', response: { ...response, status: 'completed', usage } }
     ]
-    const wanted = openAiCost(10_000, cached, 700, 448)
-    t.equal(cost(readStream('openai', events)), wanted)
-    t.equal(cost(readBody('openai', { ...response, status: 'completed', usage })), wanted)
+    const expected = openAiCost(10_000, cached, 700, 448)
+    t.equal(cost(readStream('openai', events)), expected)
+    t.equal(cost(readBody('openai', { ...response, status: 'completed', usage })), expected)
   })
 
   t.test(`${cached / 100} % cached: Anthropic`, async t => {
@@ -131,22 +135,22 @@ for (const cached of [0, 9500]) {
       { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: running },
       { type: 'message_stop' }
     ]
-    const wanted = upPerMillion(
+    const expected = upPerMillion(
       100 * PRICES.input +
         cached * PRICES.cached +
         150 * PRICES.cacheWrite +
         250 * PRICES.cacheWrite1h +
         700 * PRICES.output
     )
-    t.equal(cost(readStream('anthropic', events)), wanted)
-    t.equal(cost(readStream('anthropic', events, false)), wanted, 'a client may leave on the last event')
-    t.equal(cost(readBody('anthropic', { type: 'message', usage })), wanted)
+    t.equal(cost(readStream('anthropic', events)), expected)
+    t.equal(cost(readStream('anthropic', events, false)), expected, 'a client may leave on the last event')
+    t.equal(cost(readBody('anthropic', { type: 'message', usage })), expected)
     const lowered: Json[] = events.map(event => event)
     lowered.splice(2, 1, {
       type: 'message_delta',
       usage: { input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 700 }
     })
-    t.equal(cost(readStream('anthropic', lowered)), wanted, 'no total is taken back')
+    t.equal(cost(readStream('anthropic', lowered)), expected, 'no total is taken back')
   })
 
   t.test(`${cached / 100} % cached: Gemini`, async t => {
@@ -174,17 +178,17 @@ for (const cached of [0, 9500]) {
     const first = { candidates: [candidate], usageMetadata: { promptTokenCount: 10_000, totalTokenCount: 10_000 } }
     const last = { candidates: [{ ...candidate, finishReason: 'STOP' }], usageMetadata, modelVersion: 'gemini' }
     const freshAudio = cached === 0 ? 400 : 200
-    const wanted = upPerMillion(
+    const expected = upPerMillion(
       (10_090 - cached - freshAudio) * PRICES.input +
         cached * PRICES.cached +
         freshAudio * PRICES.audio +
         252 * PRICES.output +
         448 * PRICES.reasoning
     )
-    t.equal(cost(readStream('gemini', [first, last])), wanted)
-    t.equal(cost(readStream('gemini', [first, last], false)), wanted, 'a client may leave on the last event')
-    t.equal(cost(readBody('gemini', last)), wanted)
-    t.equal(cost(readBody('gemini', [first, last])), wanted, 'a list, as streams are without alt=sse')
+    t.equal(cost(readStream('gemini', [first, last])), expected)
+    t.equal(cost(readStream('gemini', [first, last], false)), expected, 'a client may leave on the last event')
+    t.equal(cost(readBody('gemini', last)), expected)
+    t.equal(cost(readBody('gemini', [first, last])), expected, 'a list, as streams are without alt=sse')
   })
 }
 
@@ -203,17 +207,17 @@ t.test(
       },
       { type: 'message_stop' }
     ]
-    const wanted = upPerMillion(6039 * PRICES.input + 640 * PRICES.output) + 3 * PRICES.search
-    t.equal(cost(readStream('anthropic', events)), wanted)
+    const expected = upPerMillion(6039 * PRICES.input + 640 * PRICES.output) + 3 * PRICES.search
+    t.equal(cost(readStream('anthropic', events)), expected)
     const whole = { ...usage, input_tokens: 6039, server_tool_use: { web_search_requests: 3 } }
-    t.equal(cost(readBody('anthropic', { type: 'message', usage: whole })), wanted)
-    t.equal(cost(readBody('openai', { choices: [{}], usage: whole })), wanted, 'OpenRouter')
+    t.equal(cost(readBody('anthropic', { type: 'message', usage: whole })), expected)
+    t.equal(cost(readBody('openai', { choices: [{}], usage: whole })), expected, 'OpenRouter')
     const lite = {
       prompt_tokens: 6039,
       completion_tokens: 640,
       prompt_tokens_details: { web_search_requests: 3 }
     }
-    t.equal(cost(readBody('openai', { choices: [{}], usage: lite })), wanted, 'LiteLLM')
+    t.equal(cost(readBody('openai', { choices: [{}], usage: lite })), expected, 'LiteLLM')
   }
 )
 

@@ -86,14 +86,14 @@ function streamOf(events: readonly Event[], { end, space, pad, comments, bom }: 
 }
 
 for (const { name, form, events, body, usage } of vectors) {
-  const wanted = JSON.stringify(usage)
+  const expected = JSON.stringify(usage)
   const kind = formOf(form)
   if (events !== undefined)
     t.test(`events: ${name}`, async t => {
       const make = () => new EventUsage(kind, ESTIMATE)
       const check = (bytes: Buffer, cuts: readonly number[], what: string) => {
         const got = JSON.stringify(read(make, bytes, cuts))
-        if (got !== wanted) t.equal(got, wanted, what)
+        if (got !== expected) t.equal(got, expected, what)
       }
       for (const end of ['\n', '\r', '\r\n'])
         for (const isBusy of [false, true]) {
@@ -116,7 +116,7 @@ for (const { name, form, events, body, usage } of vectors) {
       const make = () => new JsonUsage(kind)
       const check = (text: string, cuts: readonly number[], what: string) => {
         const got = JSON.stringify(read(make, Buffer.from(text), cuts))
-        if (got !== wanted) t.equal(got, wanted, what)
+        if (got !== expected) t.equal(got, expected, what)
       }
       const reversed = Object.fromEntries(Object.entries(body).toReversed())
       const texts = [

@@ -21,8 +21,8 @@ t.test('the key to a balance is valid for its place, from its payment on and for
   const covers = ({ paymentHash }: Challenge) => paymentHash === revoked
   // No more of the revocations is asked for.
   const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock)
-  const why = (row: Partial<Challenge>, asked: Partial<Offer> = {}) =>
-    fit.unbound({ ...challenge, ...row }, offer({ meter, ...asked }))?.reason
+  const why = (row: Partial<Challenge>, terms: Partial<Offer> = {}) =>
+    fit.unbound({ ...challenge, ...row }, offer({ meter, ...terms }))?.reason
   const paid = { paidAt: f.clock.now(), tokenExpiresAt: f.clock.now() + 3_600_000 }
 
   t.equal(why({}), undefined, 'it may not have been shown yet')
@@ -47,8 +47,8 @@ t.test('a charge is valid for the request that it was made for, until its challe
   let revoked = ''
   const covers = ({ paymentHash }: Challenge) => paymentHash === revoked
   const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock) // as above
-  const why = (asked: Partial<Offer> = {}, row: Partial<Challenge> = {}) =>
-    fit.unbound({ ...challenge, ...row }, offer(asked))?.reason
+  const why = (terms: Partial<Offer> = {}, row: Partial<Challenge> = {}) =>
+    fit.unbound({ ...challenge, ...row }, offer(terms))?.reason
   t.equal(why(), undefined)
   t.equal(why({ place: 'route:other' }), undefined)
   t.equal(why({ method: 'POST' }), 'method')
@@ -60,7 +60,7 @@ t.test('a charge is valid for the request that it was made for, until its challe
     (['payment', null, 'l402'] as const).map(scheme => fit.taken({ ...challenge, scheme, state: 'spent' }).reason),
     ['redeemed', 'redeemed', 'other-scheme']
   )
-  const detail = (asked: Partial<Offer>) => fit.unbound(challenge, offer(asked))?.detail
+  const detail = (terms: Partial<Offer>) => fit.unbound(challenge, offer(terms))?.detail
   t.equal(detail({ amountSats: 11 }), 'The challenge was made for 10 satoshis; the price is 11')
   f.clock.advance((parseTimestamp(challenge.payment?.expires ?? '') ?? 0) * 1000 - f.clock.now())
   t.equal(why(), undefined, 'in its last second')

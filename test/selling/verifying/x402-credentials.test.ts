@@ -214,10 +214,10 @@ t.test('x402: a provider that takes no hashes sells by the other schemes, and is
     t.equal(first.status, 402)
     t.notOk(first.headers.has('payment-required'))
     t.ok(decodeInvoice(l402Parameters(first.headers.all('www-authenticate')).invoice).description, 'people see a text')
-    const asked = s.payee.requests.length
+    const requests = s.payee.requests.length
     t.notOk((await s.ask()).headers.has('payment-required'))
     t.same(
-      s.payee.requests.slice(asked).map(({ hashed }) => hashed),
+      s.payee.requests.slice(requests).map(({ hashed }) => hashed),
       [undefined]
     )
     s.payee.hashes = true
@@ -228,7 +228,7 @@ t.test('x402: a provider that takes no hashes sells by the other schemes, and is
 
 t.test('x402: on a shared node the provider must confirm the payment', async t => {
   let status: 'paid' | 'unpaid' | 'away' = 'unpaid'
-  let asked = 0
+  let requests = 0
   const s = await shop(
     t,
     {},
@@ -237,7 +237,7 @@ t.test('x402: on a shared node the provider must confirm the payment', async t =
         isShared: () => true,
         countedOf: () => 'one',
         lookUp: async () => {
-          asked++
+          requests++
           setImmediate(() => {
             s.clock.advance(3_000)
           })
@@ -255,17 +255,17 @@ t.test('x402: on a shared node the provider must confirm the payment', async t =
     t.ok(early.headers.has('retry-after'))
     t.notOk(early.headers.has('payment-required'), 'no second invoice')
   }
-  t.equal(asked, 4, 'twice each')
+  t.equal(requests, 4, 'twice each')
   status = 'paid'
   t.equal((await s.ask({ headers })).status, 200)
   t.equal((await s.ask({ headers })).status, 402)
-  t.equal(asked, 5, 'a used-up credential is not looked up')
+  t.equal(requests, 5, 'a used-up credential is not looked up')
   const wrong = paid(s, await s.ask())
   const forged = Buffer.from(wrong[1] ?? '', 'base64')
     .toString()
     .replace(/"preimage":"../, '"preimage":"00')
   await s.ask({ headers: ['PAYMENT-SIGNATURE', Buffer.from(forged).toString('base64')] })
-  t.equal(asked, 5, 'nothing is looked up without the preimage')
+  t.equal(requests, 5, 'nothing is looked up without the preimage')
 })
 
 t.test(
@@ -338,8 +338,8 @@ t.test('x402: behind one address, an invoice is for the one client that can clai
   t.equal((await s.askOther({ headers: unproven(first, first.extra.invoice) })).status, 200)
 
   const full = await shop(t, { maxPerPlace: 2 }, { charges })
-  const asked = ['/v1/quote?q=1', '/v1/quote?q=2', '/v1/quote?q=3'].map(target => ({ target }))
-  const burst = [...(await Promise.all(asked.map(full.ask))), await full.askOther({ target: '/v1/quote?q=4' })]
+  const requests = ['/v1/quote?q=1', '/v1/quote?q=2', '/v1/quote?q=3'].map(target => ({ target }))
+  const burst = [...(await Promise.all(requests.map(full.ask))), await full.askOther({ target: '/v1/quote?q=4' })]
   const [own, ...rest] = burst.map(invoiceOf)
   t.equal(burst.filter(({ headers }) => headers.has('payment-required')).length, 1)
   t.ok(

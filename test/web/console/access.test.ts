@@ -28,13 +28,13 @@ t.test('every page of the consoles is for its signed-in users, and all others ar
         },
         ...(method === 'POST' ? { body: 'do=nothing' } : {})
       })
-    const asked = {
+    const requests = {
       nobody: {},
       'a made-up session': { cookie: 'boltgate-session=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA' },
       'an API key': { 'x-api-key': right === 'admin' ? gateway.adminKey : gateway.merchant.apiKey },
       'a session of the other console': { cookie: sessions[right === 'admin' ? 'merchant' : 'admin'] }
     }
-    for (const [who, headers] of Object.entries(asked)) {
+    for (const [who, headers] of Object.entries(requests)) {
       const answer = await ask(headers)
       t.equal(answer.status, 303, `${method} ${path}: ${who}`)
       t.match(answer.headers['location'], /^(\.\.?\/)+sign-in\?next=(console|operator)/, `${method} ${path}: ${who}`)

@@ -195,8 +195,8 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
       .at(-1)
     const body = { items: [{ variantId: 10101, quantity: 1 }] }
     const headers = { 'x-buyer-location': 'US-CA-94107' }
-    const asked = await gateway.send('POST', `/api/storefront/${slug}/checkout`, { headers, body })
-    const [, invoice = ''] = /invoice="([^"]+)"/.exec(String(asked.headers['www-authenticate'])) ?? []
+    const response = await gateway.send('POST', `/api/storefront/${slug}/checkout`, { headers, body })
+    const [, invoice = ''] = /invoice="([^"]+)"/.exec(String(response.headers['www-authenticate'])) ?? []
     await page.goto(`${gateway.url}/console/store`)
     t.ok(await page.locator('.badge', { hasText: 'unpaid' }).first().isVisible())
     await page.getByText('Close store', { exact: true }).click()
@@ -311,7 +311,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     const { page, faults } = await openPage(t, browser)
     await signIn(page, gateway.merchant.apiKey)
     await page.goto(`${gateway.url}/console/payments`)
-    const made = await gateway.merchantSend('POST', '/api/payments', {
+    const created = await gateway.merchantSend('POST', '/api/payments', {
       orderId: 'while <b>looking',
       amount: '0.0001',
       currency: 'BTC'
@@ -320,7 +320,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     await row.waitFor(PATIENCE)
     t.notMatch(await row.textContent(), /UTC/, 'in the own time of the reader')
     await row.getByRole('link').focus()
-    await gateway.pay((made.json() as { lightningInvoice: string }).lightningInvoice)
+    await gateway.pay((created.json() as { lightningInvoice: string }).lightningInvoice)
     t.equal(await page.evaluate('document.activeElement.textContent'), 'while <b>looking')
     await row.getByRole('link').blur()
     await row.getByText('paid', { exact: true }).waitFor(PATIENCE)

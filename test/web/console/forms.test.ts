@@ -8,8 +8,8 @@ import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
   const { gateway, visit, read } = await openConsole(t)
-  const made = await visit('/console/keys', { do: 'make', name: 'Kasse <b>', may: 'read' })
-  const [key = ''] = /bg_[\w-]+/.exec(made.text.slice(made.text.indexOf('<main'))) ?? []
+  const created = await visit('/console/keys', { do: 'make', name: 'Kasse <b>', may: 'read' })
+  const [key = ''] = /bg_[\w-]+/.exec(created.text.slice(created.text.indexOf('<main'))) ?? []
   const status = async (apiKey: string) =>
     (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
   t.equal(await status(key), 200)
@@ -81,9 +81,9 @@ t.test('of two tabs that change the same thing the second gets a conflict, and c
     [`/console/apis/${proxyId}`, { do: 'price', was: '5', price: '6' }, { do: 'price', was: '5', price: '7' }]
   ] as const) {
     t.ok((await visit(path, first)).status < 400, path)
-    const told = await visit(path, second)
-    t.equal(told.status, 422, path)
-    t.match(told.text, /This was changed/)
+    const response = await visit(path, second)
+    t.equal(response.status, 422, path)
+    t.match(response.text, /This was changed/)
   }
   t.match(await get('/api/merchant/settings'), {
     colour: '#c2410c',
@@ -108,9 +108,9 @@ t.test(
     }
     const settings = async () => await read('/console/settings')
     const isTold = async (path: string, form: Readonly<Record<string, string>>) => {
-      const told = await visit(path, form)
-      t.equal(told.status, 422, `${path} ${form['do']}`)
-      t.match(told.text, /This was changed/)
+      const response = await visit(path, form)
+      t.equal(response.status, 422, `${path} ${form['do']}`)
+      t.match(response.text, /This was changed/)
     }
     for (const path of [`/console/apis/${proxyId}`, `/console/webhooks/${endpointId}`]) {
       const pause = { do: 'pause', was: wasOfForm(await read(path), 'pause') }
@@ -171,9 +171,9 @@ t.test(
     t.match(byRequest, /by request, never more than 500 sats/)
     const late = { do: 'price', was: wasOfForm(byRequest, 'price'), price: '9' }
     await change(byModel('USD 0.0002'))
-    const told = await visit(path, late)
-    t.equal(told.status, 422, 'another table of prices is another price')
-    t.match(told.text, /it is now by request, never more than 500 sats/)
+    const response = await visit(path, late)
+    t.equal(response.status, 422, 'another table of prices is another price')
+    t.match(response.text, /it is now by request, never more than 500 sats/)
     t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: byModel('USD 0.0002') })
   }
 )
@@ -249,9 +249,9 @@ t.test('a further webhook endpoint: of two tabs the second gets a conflict, and 
   const path = `/console/webhooks/${endpointId}`
   const change = { do: 'change', was: 'https://ledger.example.com/: *', url: 'https://books.example.com/' }
   t.equal((await visit(path, { ...change, events: 'payment.paid' })).status, 303)
-  const told = await visit(path, change)
-  t.equal(told.status, 422)
-  t.match(told.text, /This was changed/)
+  const response = await visit(path, change)
+  t.equal(response.status, 422)
+  t.match(response.text, /This was changed/)
   t.match(await get('/api/merchant/webhooks/endpoints'), [
     { url: 'https://books.example.com/', events: ['payment.paid'] }
   ])

@@ -135,10 +135,10 @@ await t.test('the dashboard of jobs', async t => {
       /action="(jobs\/webhooks\/([^"/]+)\/retry)"/.exec((await ask('/jobs', { cookie })).text) ?? []
     const answer = await ask(`/${action}`, { cookie, 'sec-fetch-site': 'same-origin' }, 'POST')
     t.match(answer, { status: 303, headers: { location: '../../../jobs?queue=webhooks' } })
-    const told = ['<b>first</b>: the receiver said 500', 'it said no']
+    const notified = ['<b>first</b>: the receiver said 500', 'it said no']
     await eventually('it ran', async () => {
       const [job] = await gateway.database.sql`select state, reason from jobs where id = ${id}`
-      return job?.['state'] === 'failed' && told.includes(String(job['reason'])) ? null : true
+      return job?.['state'] === 'failed' && notified.includes(String(job['reason'])) ? null : true
     })
   })
 })

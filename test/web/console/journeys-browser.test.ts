@@ -34,8 +34,8 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
   const paid = async (orderId: string) => {
     const headers = { 'x-api-key': key }
     const body = { orderId, amount: '0.00002', currency: 'BTC' }
-    const made = await gateway.send('POST', '/api/payments', { headers, body })
-    const { invoiceId, lightningInvoice } = made.json() as { invoiceId: string; lightningInvoice: string }
+    const created = await gateway.send('POST', '/api/payments', { headers, body })
+    const { invoiceId, lightningInvoice } = created.json() as { invoiceId: string; lightningInvoice: string }
     await gateway.pay(lightningInvoice)
     await gateway.send('POST', `/api/payments/${invoiceId}/sync`, { headers })
     return invoiceId

@@ -25,13 +25,13 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       300,
     true
   )
-  const made = await gateway.merchantSend('POST', '/api/proxy', {
+  const created = await gateway.merchantSend('POST', '/api/proxy', {
     name: HOSTILE.slice(0, 90),
     targetBaseUrl: 'https://example.com/v1',
     defaultPriceSats: 3
   })
-  t.equal(made.status, 201, made.text)
-  const { proxyId } = made.json() as { proxyId: string }
+  t.equal(created.status, 201, created.text)
+  const { proxyId } = created.json() as { proxyId: string }
   const other = (
     await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Other', email: 'other@example.com' })
   ).json() as {

@@ -196,7 +196,7 @@ t.test('no address, no receipt; and a demo payment has one', async t => {
 })
 
 t.test('from the change of the status to the file: the receipt goes through the real queue', async t => {
-  const { database, payments, told, merchant, clock } = await fixture(t)
+  const { database, payments, told: notified, merchant, clock } = await fixture(t)
   const folder = join(temporaryFolder(t), 'mail')
   const jobs = new DatabaseJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
   t.teardown(() => jobs.close())
@@ -205,7 +205,7 @@ t.test('from the change of the status to the file: the receipt goes through the 
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
   jobs.declare(outbox.jobs)
   const store = new MerchantStore(database)
-  told.changed = receipts({
+  notified.changed = receipts({
     outbox,
     merchant: (sql, id) => store.within(sql).byId(id)
   })

@@ -162,19 +162,19 @@ t.test('in every state', { skip }, async t => {
 
   t.test('a page that was opened late shows what has become of it', async t => {
     const { page, faults } = await openPage(t, browser)
-    const asked: string[] = []
-    page.on('request', request => asked.push(request.url()))
+    const requests: string[] = []
+    page.on('request', request => requests.push(request.url()))
     for (const [status, heading] of [
       ['paid', 'Paid'],
       ['expired', 'This invoice has expired'],
       ['refunded', 'Refunded']
     ] as const) {
       const payment = world.add({ status })
-      asked.length = 0
+      requests.length = 0
       await page.goto(`${url}/pay/${payment.payToken}`)
       t.ok(await page.getByRole('heading', { name: heading, exact: true }).isVisible())
       t.notOk(
-        asked.some(path => path.endsWith('/events')),
+        requests.some(path => path.endsWith('/events')),
         'and has nothing to wait for'
       )
     }

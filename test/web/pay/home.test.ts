@@ -46,9 +46,9 @@ t.test('pages.home turns it off or leads elsewhere', async t => {
   const gateway = await startGateway(t, { yaml: yaml('false') })
   t.equal((await gateway.send('GET', '/', browser)).status, 404)
   await gateway.reload(yaml('"https://example.com/shop"'))
-  const away = await gateway.send('GET', '/', browser)
-  t.equal(away.status, 302)
-  t.equal(away.headers['location'], 'https://example.com/shop')
+  const unavailable = await gateway.send('GET', '/', browser)
+  t.equal(unavailable.status, 302)
+  t.equal(unavailable.headers['location'], 'https://example.com/shop')
   await t.rejects(gateway.reload(yaml('"javascript:alert(1)"')), /home/)
 })
 

@@ -20,9 +20,9 @@ interface Account {
 }
 
 async function account(gateway: TestGateway, name: string, email = `${name}@example.com`) {
-  const made = await gateway.adminSend('POST', '/api/admin/merchants', { name, email })
-  if (made.status !== 201) throw new Error(`${made.status} ${made.text}`)
-  return { ...(made.json() as Account), email }
+  const created = await gateway.adminSend('POST', '/api/admin/merchants', { name, email })
+  if (created.status !== 201) throw new Error(`${created.status} ${created.text}`)
+  return { ...(created.json() as Account), email }
 }
 
 /** Signs an address in by the newest of `count` mails; `former` is the cookie that the browser has. */
@@ -103,10 +103,10 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
           headers: { 'idempotency-key': 'order-1', ...headers },
           body: { orderId, amount: 0, currency: 'USD' }
         })
-      const made = await pay({ 'x-api-key': apiKey }, 'one')
-      t.equal(made.status, 201)
+      const created = await pay({ 'x-api-key': apiKey }, 'one')
+      t.equal(created.status, 201)
       const again = await pay({ cookie, ...HERE }, 'one')
-      t.match(again, { status: 201, text: made.text })
+      t.match(again, { status: 201, text: created.text })
       t.equal((await pay({ cookie, ...HERE }, 'two')).status, 400, 'nor with the key of that one')
       t.equal((await pay({ cookie, ...HERE, 'idempotency-key': 'order-2' }, 'one')).status, 403)
       const { payments } = (await withKey(apiKey, 'GET', '/api/payments')).json() as { payments: object[] }

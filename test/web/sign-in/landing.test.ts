@@ -64,8 +64,8 @@ t.test('the requested page opens after a key and after a mailed link, once', asy
   })
   const cookiesOf = (answer: Answer) =>
     [answer.headers['set-cookie'] ?? []].flat().map(line => line.split(';', 1)[0] ?? '')
-  const asked = await gateway.send('GET', '/console/payments?status=paid')
-  t.equal(asked.headers['location'], '../sign-in?next=console%2Fpayments%3Fstatus%3Dpaid')
+  const response = await gateway.send('GET', '/console/payments?status=paid')
+  t.equal(response.headers['location'], '../sign-in?next=console%2Fpayments%3Fstatus%3Dpaid')
   const page = await gateway.send('GET', '/sign-in?next=console%2Fpayments%3Fstatus%3Dpaid')
   const [kept = ''] = cookiesOf(page)
   t.match(page.headers['set-cookie'], /^boltgate-next=[^;]+; Path=\/; Max-Age=900; HttpOnly; SameSite=Lax$/)

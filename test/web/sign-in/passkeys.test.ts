@@ -50,8 +50,8 @@ async function withAuthenticator(page: Page) {
 
 async function byMail({ data, local, send }: TestGateway & { readonly local: string }, page: Page, email: string) {
   const before = linksTo(data, email).length
-  const asked = await send('POST', '/api/auth/magic-link', { body: { email } })
-  if (asked.status !== 202) throw new Error(asked.text)
+  const response = await send('POST', '/api/auth/magic-link', { body: { email } })
+  if (response.status !== 202) throw new Error(response.text)
   const link = (await mailedLinks(data, email, before + 1)).at(-1) ?? ''
   await page.goto(link)
   await page.getByRole('button', { name: 'Sign in' }).click()

@@ -33,8 +33,8 @@ t.test('sign-up: a free account by its owner, whose link and first key work once
   t.notMatch(wrong.text, '<script>')
   t.equal((await send('A', 'a@example.com', { origin: 'https://evil.example' })).status, 403)
 
-  const made = await send('Ada & <Co>', 'Ada@Example.com')
-  t.equal(made.status, 200)
+  const created = await send('Ada & <Co>', 'Ada@Example.com')
+  t.equal(created.status, 200)
   const [link = ''] = await mailedLinks(gateway.data, 'ada@example.com', 1)
   const signedIn = await gateway.send('POST', new URL(link).pathname, {
     headers: { origin: 'https://gate.example.com' }
@@ -44,7 +44,11 @@ t.test('sign-up: a free account by its owner, whose link and first key work once
   t.equal((await gateway.send('GET', '/console', { headers: { cookie } })).status, 200)
 
   const again = await send('Someone else', 'ada@example.com')
-  t.same([again.status, again.text], [made.status, made.text], 'the same answer for an address that has an account')
+  t.same(
+    [again.status, again.text],
+    [created.status, created.text],
+    'the same answer for an address that has an account'
+  )
   const { rows } = {
     rows: await gateway.database.sql`select name, plan_tier from merchants where email = 'ada@example.com'`
   }

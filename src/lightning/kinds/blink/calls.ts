@@ -48,7 +48,7 @@ export class BlinkCalls {
   async within<T>(
     key: Secret<string> | null,
     run: (...at: BlinkCall) => Promise<T>,
-    standing?: CallPriority
+    priority?: CallPriority
   ): Promise<T> {
     if (key === null) throw new ProviderRefused('key', 'The provider blink needs a key.')
     const name = createHash('sha256').update(key.reveal()).digest('base64')
@@ -60,7 +60,7 @@ export class BlinkCalls {
         this.#wallets.set(name, known)
         return await run(call, known)
       },
-      standing
+      priority
     )
     return await work.catch(async (error: unknown) => {
       // Arrives with status 200. The budget's own refusal never reached Blink.

@@ -221,15 +221,15 @@ async function newInvoice(
     scope: BTCPAY_SCOPES.create,
     cost: 2
   })
-  const made = requireResponse(BtcpayInvoice, response.body)
-  const { invoice } = await methodOf(call, server, made.id, 0)
+  const created = requireResponse(BtcpayInvoice, response.body)
+  const { invoice } = await methodOf(call, server, created.id, 0)
   if (invoice === null)
     throw new ProviderRefused(
       'request',
       'The BTCPay store gives no Lightning invoice; its Lightning node is down, or the store has no node.'
     )
   const charge = lightningCharge(invoice, null, amountSats)
-  return { ...charge, chargeId: made.id, checkoutUrl: made.checkoutUrl }
+  return { ...charge, chargeId: created.id, checkoutUrl: created.checkoutUrl }
 }
 
 function orderFields(order: ChargeOrder | undefined): Readonly<Record<string, unknown>> {

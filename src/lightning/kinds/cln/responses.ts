@@ -31,12 +31,12 @@ export function readClnFault(body: unknown): { readonly code: number; readonly m
 
 /** Response to `invoice`, and an item of `listinvoices`. Warnings explain why payments may fail. */
 export const ClnInvoice = mapped(JsonRecord, body => {
-  const made = readResponse(Type.Object({ bolt11: Text, payment_hash: Hash }), body)
-  if (made === null) return null
+  const created = readResponse(Type.Object({ bolt11: Text, payment_hash: Hash }), body)
+  if (created === null) return null
   const warnings = Object.entries(body).flatMap(([name, value]) =>
     name.startsWith('warning_') && typeof value === 'string' && value !== '' ? [value] : []
   )
-  return { invoice: made.bolt11, paymentHash: made.payment_hash, warnings }
+  return { invoice: created.bolt11, paymentHash: created.payment_hash, warnings }
 })
 export type ClnInvoice = StaticDecode<typeof ClnInvoice>
 

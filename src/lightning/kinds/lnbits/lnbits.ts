@@ -183,9 +183,9 @@ async function newInvoice(
       ...(webhook === null ? {} : { webhook })
     }
   })
-  const made = requireResponse(LnbitsPayment, response.body)
-  if (made.invoice === null) throw unusableResponse('no invoice in the response')
-  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+  const created = requireResponse(LnbitsPayment, response.body)
+  if (created.invoice === null) throw unusableResponse('no invoice in the response')
+  return lightningCharge(created.invoice, created.paymentHash, amountSats)
 }
 
 async function paymentOf(call: CallProvider, paymentHash: string, way: 'in' | 'out'): Promise<LnbitsPayment | null> {

@@ -196,9 +196,9 @@ export async function missingForPayouts(
   call: CallProvider,
   charge: Charge
 ): Promise<{ readonly lightning: readonly string[]; readonly chain: readonly string[] }> {
-  const lacks = async (asked: () => Promise<unknown>): Promise<string[]> => {
+  const lacks = async (probe: () => Promise<unknown>): Promise<string[]> => {
     try {
-      await asked()
+      await probe()
       return []
     } catch (error) {
       if (error instanceof ProviderRefused && error.scope !== null) return [error.scope]

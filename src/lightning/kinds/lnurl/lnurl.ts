@@ -69,9 +69,9 @@ function open(options: KindOptions): Provider {
   return walletProvider('lnurl', calls, {
     payout: null,
     createCharge: async (request, call, server) => {
-      const made = await calls.newInvoice(call, server, request)
-      const { charge } = made
-      const { origin, path } = verifyOf(made)
+      const created = await calls.newInvoice(call, server, request)
+      const { charge } = created
+      const { origin, path } = verifyOf(created)
       const { paymentHash, expiresAt } = charge
       if (!(await store.insert({ account: server.account, paymentHash, verify: `${origin}${path}`, expiresAt })))
         throw unusableResponse('an invoice that it gave before')
@@ -93,9 +93,9 @@ function open(options: KindOptions): Provider {
     /** Runs the whole flow: terms, an invoice over the minimum, and verify. */
     checkKey: async (call, server) => {
       const { least, most } = await calls.freshTerms(call, server)
-      const made = await calls.newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
-      const { charge } = made
-      if ((await settlement(call, verifyOf(made), charge.paymentHash)) !== false)
+      const created = await calls.newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
+      const { charge } = created
+      if ((await settlement(call, verifyOf(created), charge.paymentHash)) !== false)
         throw new ProviderRefused(
           'key',
           'The server of the Lightning address does not report a new invoice as unpaid, so that its payment could not be detected.'
@@ -135,13 +135,16 @@ export class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
   async within<T>(
     key: Secret<string> | null,
     run: (call: CallPlace, server: LnurlKey) => Promise<T>,
-    standing?: CallPriority
+    priority?: CallPriority
   ): Promise<T> {
     return await this.#calls.within(
       key,
       (call, server, elsewhere) =>
-        run(place => asked(({ origin }) => (origin === server.origin ? call : elsewhere(origin)), place), server),
-      standing
+        run(
+          place => requestInvoice(({ origin }) => (origin === server.origin ? call : elsewhere(origin)), place),
+          server
+        ),
+      priority
     )
   }
 
@@ -169,10 +172,10 @@ export class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
       )
     const query = `amount=${amountSats * 1000}${comment(request.description, terms.comment)}`
     const path = `${callback.path}${callback.path.includes('?') ? '&' : '?'}${query}`
-    const made = await call({ origin: callback.origin, path })
+    const created = await call({ origin: callback.origin, path })
     // Terms may have changed.
-    if (made.refusal !== null) this.#terms.delete(server.account)
-    const response = requireResponse(LnurlInvoice, accepted(made))
+    if (created.refusal !== null) this.#terms.delete(server.account)
+    const response = requireResponse(LnurlInvoice, accepted(created))
     const charge = lightningCharge(response.pr, null, amountSats)
     const descriptionHash = invoiceOrNull(response.pr)?.descriptionHash ?? null
     // Some omit it, as LUD-06 now allows; another hash means another payee's invoice.
@@ -188,8 +191,8 @@ export class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
    */
   async invoiceFor(address: string, amountSats: number): Promise<string> {
     const request = { amountSats, description: 'Refund', expirySeconds: LEAST_TIME / 1000 }
-    const made = await this.within(new Secret(address), (...at) => this.newInvoice(...at, request))
-    return made.charge.invoice
+    const created = await this.within(new Secret(address), (...at) => this.newInvoice(...at, request))
+    return created.charge.invoice
   }
 
   async close(): Promise<void> {
@@ -200,7 +203,7 @@ export class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
 /**
  * Follows redirects, which are common at www and own domains and expose no key. Every host passes the address guard.
  */
-async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlResponse> {
+async function requestInvoice(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlResponse> {
   let place = first
   for (let redirects = 0; ; redirects++) {
     const { path } = place

@@ -102,7 +102,7 @@ export class NwcCalls {
   async within<T>(
     key: Secret<string> | null,
     run: (wallet: NwcWallet) => Promise<T>,
-    standing: CallPriority = 'keyed'
+    priority: CallPriority = 'keyed'
   ): Promise<T> {
     const read = readKeyForCall(key, 'nwc', readNwcKey)
     const isOwn = key !== null && key === this.#options.ownKey
@@ -111,7 +111,7 @@ export class NwcCalls {
       limit.abort()
     })
     try {
-      return await run(this.#wallet(read, isOwn, limit.signal, standing))
+      return await run(this.#wallet(read, isOwn, limit.signal, priority))
     } catch (error) {
       throw error instanceof KeyUnusable ? error.refusal : error
     } finally {
@@ -126,13 +126,13 @@ export class NwcCalls {
     for (const relay of relays) relay.close()
   }
 
-  #wallet(key: NwcKey, isOwn: boolean, limit: AbortSignal, standing: CallPriority): NwcWallet {
+  #wallet(key: NwcKey, isOwn: boolean, limit: AbortSignal, priority: CallPriority): NwcWallet {
     const secret = key.secret.reveal()
     const conversation = new Conversation(secret, key.wallet)
     const relays = key.relays.map(address => this.#relay(address, isOwn || address.origin === this.#ownOrigin))
     const once = async (method: NwcMethod, parameters: JsonRecord): Promise<Reply> => {
       const encryption = this.#encryptionOf(key)
-      await this.#budget.spend(undefined, secret, standing)
+      await this.#budget.spend(undefined, secret, priority)
       const content = conversation.encrypt(JSON.stringify({ method, params: parameters }), encryption)
       const event = this.#request(key, content, encryption)
       // A wallet without NIP-44 cannot read the request and stays silent.

@@ -131,7 +131,7 @@ function messageKeys(key: Uint8Array, nonce: Uint8Array) {
 }
 
 function hmac(key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer {
-  const made = createHmac('sha256', key)
-  for (const part of parts) made.update(part)
-  return made.digest()
+  const created = createHmac('sha256', key)
+  for (const part of parts) created.update(part)
+  return created.digest()
 }

@@ -46,21 +46,21 @@ export class News {
       return
     }
     if (this.#connections.size >= MAX_CONNECTIONS) return
-    const made: Expecting = {
+    const created: Expecting = {
       listener: {
         wallet: key.wallet,
         client,
         heard: event => {
-          this.#heard(name, made, conversation, event)
+          this.#heard(name, created, conversation, event)
         }
       },
       relays,
       ends: new Map([[paymentHash, until + AFTER_END]]),
       timer: null
     }
-    if (!relays.map(relay => relay.listen(made.listener)).includes(true)) return
-    this.#connections.set(name, made)
-    this.#wait(name, made)
+    if (!relays.map(relay => relay.listen(created.listener)).includes(true)) return
+    this.#connections.set(name, created)
+    this.#wait(name, created)
   }
 
   close(): void {
@@ -76,9 +76,9 @@ export class News {
       if (!(error instanceof UndecryptableError)) throw error
       return
     }
-    const told = readResponse(JsonRecord, jsonOrUndefined(text))
-    const payment = readNwcTransaction(told?.['notification'], this.#clock.now())
-    if (told?.['notification_type'] !== 'payment_received' || payment === null) return
+    const message = readResponse(JsonRecord, jsonOrUndefined(text))
+    const payment = readNwcTransaction(message?.['notification'], this.#clock.now())
+    if (message?.['notification_type'] !== 'payment_received' || payment === null) return
     if (payment.type === 'outgoing' || payment.state !== 'settled' || !made.ends.delete(payment.paymentHash)) return
     if (made.ends.size === 0) this.#stop(name, made)
     void this.#settled(payment.paymentHash)
@@ -226,7 +226,7 @@ export class EventGate {
     return !isFlood
   }
 
-  asked(): void {
+  onRequest(): void {
     const { messages, events, most } = PER_REQUEST
     this.#messages = Math.max(this.#messages - messages, -messages * most)
     this.#events = Math.max(this.#events - events, -events * most)

@@ -70,7 +70,7 @@ function open(options: KindOptions): Provider {
     createCharge: async (request, wallet) => {
       const charge = await newInvoice(wallet, request)
       // Invoices made ahead are for routes, whose payers show a preimage.
-      if (request.standing !== 'ahead') news.expect(wallet, charge.paymentHash, charge.expiresAt)
+      if (request.priority !== 'ahead') news.expect(wallet, charge.paymentHash, charge.expiresAt)
       return charge
     },
     lookUp: async (chargeId, wallet) => {
@@ -184,8 +184,8 @@ async function tried(wallet: NwcWallet, announced: Announcement | null): Promise
  * Treats a silent wallet as unusable.
  * @throws ProviderRefused 'key'
  */
-async function silentAs<T>(message: string, asked: Promise<T>): Promise<T> {
-  return await asked.catch((error: unknown) => {
+async function silentAs<T>(message: string, request: Promise<T>): Promise<T> {
+  return await request.catch((error: unknown) => {
     throw error instanceof WalletSilent ? new ProviderRefused('key', message) : error
   })
 }

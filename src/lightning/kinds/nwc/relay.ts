@@ -310,7 +310,7 @@ export class Relay {
     for (const waiting of this.#subscriptions.get(name) ?? []) {
       if (waiting.isOut) continue
       Object.assign(waiting, { isOut: true, isSent: true })
-      this.#gate?.asked()
+      this.#gate?.onRequest()
       this.#send(['EVENT', waiting.event])
     }
   }

@@ -23,9 +23,9 @@ export function loadNodeKey(file: string, random: Random = systemRandom): Buffer
   } finally {
     rmSync(draft)
   }
-  const made = readKey(file)
-  if (made === null) throw new CodedError(KEY_FILE, `${file} vanished while it was being made`)
-  return made
+  const created = readKey(file)
+  if (created === null) throw new CodedError(KEY_FILE, `${file} vanished while it was being made`)
+  return created
 }
 
 function readKey(file: string): Buffer | null {

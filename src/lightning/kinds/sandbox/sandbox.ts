@@ -151,13 +151,13 @@ export class SandboxProvider implements Provider {
       await this.#store.insert(row)
       return charge
     } catch (error) {
-      throw away(error)
+      throw asUnavailable(error)
     }
   }
 
   async lookUp(_key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     const row = await this.#store.byChargeId(chargeId).catch((error: unknown) => {
-      throw away(error)
+      throw asUnavailable(error)
     })
     if (row === null) return null
     if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
@@ -173,7 +173,7 @@ export class SandboxProvider implements Provider {
     if (fault !== null) throw fault
     const now = this.#clock.now()
     const held = await this.#store.payoutByReference(request.reference).catch((error: unknown) => {
-      throw away(error)
+      throw asUnavailable(error)
     })
     if (held !== null) return payoutAt(held, now)
     const draft = draftPayout(request, now, this.#random)
@@ -192,7 +192,7 @@ export class SandboxProvider implements Provider {
     { reference }: Pick<PayoutRequest, 'reference'>
   ): Promise<Payout | null> {
     const payout = await this.#store.payoutByReference(reference).catch((error: unknown) => {
-      throw away(error)
+      throw asUnavailable(error)
     })
     return payout === null ? null : payoutAt(payout, this.#clock.now())
   }
@@ -212,7 +212,7 @@ export class SandboxProvider implements Provider {
   async settle(invoice: string): Promise<SandboxPayment> {
     const paymentHash = readHash(invoice)
     const settlement = await this.#store.settle(paymentHash, this.#clock.now()).catch((error: unknown) => {
-      throw away(error)
+      throw asUnavailable(error)
     })
     if (settlement.kind === 'unknown') {
       throw unknownInvoice()
@@ -262,7 +262,7 @@ export class SandboxProvider implements Provider {
         )
       return { paymentHash, state, amountSats: brought.amountSats, receivedSats: brought.receivedSats }
     } catch (error) {
-      throw away(error)
+      throw asUnavailable(error)
     }
   }
 
@@ -314,7 +314,7 @@ function readHash(invoice: string): string {
   }
 }
 
-function away(error: unknown): unknown {
+function asUnavailable(error: unknown): unknown {
   return isConnectionFault(error)
     ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
     : error

@@ -108,10 +108,10 @@ function open({ url, timeout, clock, budget = noBudget('strike', clock) }: KindO
       const newest = await newestReceives(call)
       const recent = newest.filter(receive => receive.state === 'COMPLETED' && timeOf(receive) >= since)
       const settled = [...Map.groupBy(recent, receive => receive.receiveRequestId)].map(([chargeId, receives]) => {
-        const asked = askedBy(receives)
+        const requested = requestedAmount(receives)
         return {
           chargeId,
-          state: asked === undefined ? null : chargeState(receives, asked),
+          state: requested === undefined ? null : chargeState(receives, requested),
           at: Math.max(...receives.map(timeOf))
         }
       })
@@ -157,9 +157,9 @@ async function createRequest(
     scope: CREATE,
     sharedLimit: RECEIVING
   })
-  const made = requireResponse(ReceiveRequest, response.body)
-  if (readResponse(StrikeId, made.id) === null) throw unusableResponse('a receive request without id')
-  return { ...lightningCharge(made.invoice, made.paymentHash, amountSats), chargeId: made.id }
+  const created = requireResponse(ReceiveRequest, response.body)
+  if (readResponse(StrikeId, created.id) === null) throw unusableResponse('a receive request without id')
+  return { ...lightningCharge(created.invoice, created.paymentHash, amountSats), chargeId: created.id }
 }
 
 async function lookUp(call: CallProvider, id: string): Promise<ChargeState | null> {
@@ -173,7 +173,7 @@ async function lookUp(call: CallProvider, id: string): Promise<ChargeState | nul
   if (response.status === 404) return null
   const { items } = pageOf(response.body)
   if (items.length === 0) return nothingReceived('unpaid')
-  const paid = askedBy(items)
+  const paid = requestedAmount(items)
   return chargeState(items, paid === undefined ? await pendingAmount(call, id) : paid)
 }
 
@@ -189,7 +189,7 @@ async function pendingAmount(call: CallProvider, id: string): Promise<bigint | n
 }
 
 /** Millisatoshis requested by the paid invoice; undefined without a Lightning payment. */
-function askedBy(receives: readonly Receive[]): bigint | null | undefined {
+function requestedAmount(receives: readonly Receive[]): bigint | null | undefined {
   return receives.find(({ lightning }) => lightning !== null && lightning.invoice !== null)?.lightning?.invoice
     ?.amountMsat
 }

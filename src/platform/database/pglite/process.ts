@@ -124,18 +124,18 @@ const database = await opened()
 const upkeep = new Upkeep()
 say(frame.ready, '')
 for (;;) {
-  const asked = nextFrame()
+  const request = nextFrame()
   // As in a crash of the gateway: acknowledged data is written, unfinished transactions are not.
-  if (asked === null) break
-  if (asked.kind === frame.close) {
+  if (request === null) break
+  if (request.kind === frame.close) {
     await database.close()
     for (const lock of locks) lock.release()
     break
   }
   try {
-    const answer = await answerTo(database, asked.bytes)
+    const answer = await answerTo(database, request.bytes)
     say(frame.answer, answer)
-    if (upkeep.due(asked.bytes.length) && isIdle(answer)) await upkeep.run(database)
+    if (upkeep.due(request.bytes.length) && isIdle(answer)) await upkeep.run(database)
   } catch (error) {
     say(frame.broken, reason(error))
   }

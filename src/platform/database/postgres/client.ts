@@ -48,10 +48,10 @@ export function openServer(
 /** Time limits of the address apply where they are stricter than ours. */
 function merged(
   own: SessionOptions['settings'],
-  asked: Readonly<Record<string, string>>
+  requested: Readonly<Record<string, string>>
 ): Record<string, string | number> {
   const all: Record<string, string | number> = { ...own }
-  for (const [name, value] of Object.entries(asked)) {
+  for (const [name, value] of Object.entries(requested)) {
     const limit = own[name]
     const isStricter = typeof limit === 'number' && Number(value) > 0 && Number(value) < limit
     if (limit === undefined || isStricter || name === 'application_name') all[name] = value

@@ -274,11 +274,11 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
 }
 
 export class NotifyingClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
-  readonly #told: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
+  readonly #paid: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
 
   constructor(database: Database, statement: OverRows<R>) {
     super(database, challengeRows, statement)
-    this.#told = new Batch({
+    this.#paid = new Batch({
       key: ({ row }) => row.paymentHash,
       write: given =>
         database.transaction(async tx => {
@@ -287,25 +287,25 @@ export class NotifyingClaiming<R extends { readonly paymentHash: string }> exten
             given.map(({ row }) => row)
           )
           const claimed = rows.map(row => this.read(row))
-          const told = new Map<OnPaid, Challenge[]>()
+          const byCallback = new Map<OnPaid, Challenge[]>()
           for (const [at, { onPaid }] of given.entries()) {
             const one = claimed[at]
             if (one?.first !== true) continue
-            const others = told.get(onPaid)
-            if (others === undefined) told.set(onPaid, [one.challenge])
+            const others = byCallback.get(onPaid)
+            if (others === undefined) byCallback.set(onPaid, [one.challenge])
             else others.push(one.challenge)
           }
-          for (const [onPaid, firsts] of told) await onPaid(tx, firsts)
+          for (const [onPaid, firsts] of byCallback) await onPaid(tx, firsts)
           return claimed
         })
     })
   }
 
   async claimIn(where: ClaimIn, row: R): Promise<ClaimedChallenge | null> {
-    return 'onPaid' in where ? await this.#told.add({ row, onPaid: where.onPaid }) : await this.claim(where, row)
+    return 'onPaid' in where ? await this.#paid.add({ row, onPaid: where.onPaid }) : await this.claim(where, row)
   }
 
   override async drained(): Promise<void> {
-    await Promise.all([super.drained(), this.#told.drained()])
+    await Promise.all([super.drained(), this.#paid.drained()])
   }
 }

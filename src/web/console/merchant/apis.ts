@@ -50,12 +50,12 @@ export const apisPage: ConsolePage = {
   id: 'getConsoleApis',
   path: 'apis',
   summary: 'APIs that the account sells, and the form that makes another one',
-  async show(asked) {
-    const { api, link } = asked
-    const of = fieldsOf(asked)
+  async show(request) {
+    const { api, link } = request
+    const of = fieldsOf(request)
     const [proxies, traffic, sums] = await Promise.all([
       api.get<readonly ProxyView[]>('/api/proxy'),
-      apiTraffic(asked, null),
+      apiTraffic(request, null),
       api.get<EarningsView>(`${EARNINGS}?by=day&of=proxy`)
     ])
     const earned = earnedOf(sums)
@@ -72,7 +72,7 @@ export const apisPage: ConsolePage = {
               title: 'Name',
               cell: (proxy: ProxyView) => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`
             },
-            { title: 'Status', cell: proxy => stateOf(asked, proxy, counted.get(proxy.proxyId)) },
+            { title: 'Status', cell: proxy => stateOf(request, proxy, counted.get(proxy.proxyId)) },
             { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
             { title: 'Price', cell: priceOf, isNumber: true },
             { title: 'Earnings (30 days)', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
@@ -89,11 +89,11 @@ export const apisPage: ConsolePage = {
           proxies,
           html`<p>No APIs yet. Enter an https address and a price per request. Buyers pay here and are forwarded to your address.</p>`
         )}
-        ${proxies.length === 0 ? null : apiTrafficSection(asked, traffic)}
+        ${proxies.length === 0 ? null : apiTrafficSection(request, traffic)}
         <section aria-labelledby="make">
           <h2 id="make">Add an API</h2>
           ${forRole(
-            asked,
+            request,
             'editor',
             html`<form method="post" class="form">
             ${field({ ...of('name'), label: '1. Name', attributes: { required: true, maxlength: 100 } })}
@@ -130,14 +130,14 @@ export const apiPage: ConsolePage = {
   id: 'getConsoleApi',
   path: 'apis/:proxyId',
   summary: 'One API: its test, how buyers pay it, its prices and earnings',
-  show: asked => shown(asked, null),
-  async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form, id } = asked
+  show: request => shown(request, null),
+  async act(request): Promise<RedirectTo | PageContent> {
+    const { api, form, id } = request
     const target = `/api/proxy/${id('proxyId')}`
     const to = `apis/${id('proxyId')}`
     switch (form.get('do')) {
       case 'test':
-        return await shown(asked, await api.post<ProbeView>(`${target}/test`))
+        return await shown(request, await api.post<ProbeView>(`${target}/test`))
       case 'pause':
       case 'resume':
         expectUnchanged(form, stateInWords(await api.get<ProxyView>(target)))
@@ -151,11 +151,11 @@ export const apiPage: ConsolePage = {
         break
       }
       case 'settings':
-        await changeSettings(asked, target)
+        await changeSettings(request, target)
         break
       case 'endpoint':
       case 'endpoint-remove':
-        await changeEndpoint(asked, target)
+        await changeEndpoint(request, target)
         break
       case 'revoke':
         await api.delete(`${target}/tokens`)
@@ -164,7 +164,7 @@ export const apiPage: ConsolePage = {
         await api.delete(target)
         return { to: 'apis', done: 'removed' }
       default:
-        return await shown(asked, null)
+        return await shown(request, null)
     }
     return { to, done: 'saved' }
   }
@@ -214,12 +214,12 @@ function priceOf(proxy: ProxyView): string {
   return endpoints.length === 0 ? usual : t`${usual}, and ${endpoints.length} more`
 }
 
-async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageContent> {
-  const proxy = await asked.api.get<ProxyView>(`/api/proxy/${asked.id('proxyId')}`)
+async function shown(request: PageRequest, probe: ProbeView | null): Promise<PageContent> {
+  const proxy = await request.api.get<ProxyView>(`/api/proxy/${request.id('proxyId')}`)
   const { proxyId } = proxy
   const [traffic, earned] = await Promise.all([
-    apiTraffic(asked, proxyId),
-    earningsSection(asked, EARNINGS, ['proxy'], { proxyId })
+    apiTraffic(request, proxyId),
+    earningsSection(request, EARNINGS, ['proxy'], { proxyId })
   ])
   const programs = programsFor(proxy.proxyUrl)
   return {
@@ -227,18 +227,18 @@ async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageC
     isName: true,
     content: html`
       ${facts([
-        ['Status', stateOf(asked, proxy, traffic.proxies[0])],
+        ['Status', stateOf(request, proxy, traffic.proxies[0])],
         ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
         ['Price', priceOf(proxy)],
         ['Token validity', t`${proxy.tokenValiditySeconds} seconds`],
-        ['Sales', html`<a href=${asked.link(`sales?proxyId=${proxy.proxyId}`)}>Sales</a>`]
+        ['Sales', html`<a href=${request.link(`sales?proxyId=${proxy.proxyId}`)}>Sales</a>`]
       ])}
       <section aria-labelledby="test"><h2 id="test">Test connection</h2>
         ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
-        ${forRole(asked, 'editor', action('Test now', { do: 'test' }))}
+        ${forRole(request, 'editor', action('Test now', { do: 'test' }))}
       </section>
       ${earned}
-      ${apiTrafficSection(asked, traffic)}
+      ${apiTrafficSection(request, traffic)}
       <section aria-labelledby="buy"><h2 id="buy">How to buy</h2>
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
         ${copyable('curl', 'Try it', `curl -i '${proxy.proxyUrl}'`)}
@@ -248,21 +248,21 @@ async function shown(asked: PageRequest, probe: ProbeView | null): Promise<PageC
         </details>
       </section>
       <section aria-labelledby="prices"><h2 id="prices">Prices</h2>
-        ${endpointPrices(asked, proxy)}
+        ${endpointPrices(request, proxy)}
         ${forRole(
-          asked,
+          request,
           'editor',
           html`<form method="post" class="form">
           <input type="hidden" name="do" value="price" />
           <input type="hidden" name="was" value=${usualMark(proxy)} />
-          ${priceFields(asked, 'price', 'Price of all other requests', proxy.defaultPriceSats, proxy.defaultPrice)}
+          ${priceFields(request, 'price', 'Price of all other requests', proxy.defaultPriceSats, proxy.defaultPrice)}
           <button class="button" type="submit">Save</button>
         </form>`
         )}
       </section>
-      ${apiSettings(asked, proxy)}
+      ${apiSettings(request, proxy)}
       ${
-        may(asked, 'editor')
+        may(request, 'editor')
           ? html`<section aria-labelledby="more"><h2 id="more">More actions</h2>
         ${proxy.isActive ? action('Pause API', { do: 'pause', was: stateInWords(proxy) }) : action('Resume sales', { do: 'resume', was: stateInWords(proxy) })}
         ${danger('Revoke all sales', 'Buyers can no longer use what they paid for and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}

@@ -18,9 +18,9 @@ export const keysPage: ConsolePage = {
   id: 'getConsoleKeys',
   path: 'keys',
   summary: 'The API keys: making, replacing and removing them, and fetching the first',
-  async show(asked): Promise<PageContent> {
-    const { api, form } = asked
-    const of = fieldsOf(asked, 'make')
+  async show(request): Promise<PageContent> {
+    const { api, form } = request
+    const of = fieldsOf(request, 'make')
     const keys = await api.get<readonly ApiKeyView[]>('/api/merchant/keys')
     return {
       title: 'API keys',
@@ -41,7 +41,7 @@ export const keysPage: ConsolePage = {
           html`<p>No keys yet. Programs send a key with each request.</p>`
         )}
         ${forRole(
-          asked,
+          request,
           'owner',
           html`
             <section aria-labelledby="make"><h2 id="make">Create key</h2>

@@ -18,9 +18,9 @@ export const membersPage: ConsolePage = {
   id: 'getConsoleMembers',
   path: 'members',
   summary: 'Who may work in the account, and who is invited to',
-  async show(asked): Promise<PageContent> {
-    const { api, form } = asked
-    const of = fieldsOf(asked, 'invite')
+  async show(request): Promise<PageContent> {
+    const { api, form } = request
+    const of = fieldsOf(request, 'invite')
     const members = await api.get<readonly MemberView[]>(MEMBERS)
     return {
       title: 'Members',
@@ -40,7 +40,7 @@ export const membersPage: ConsolePage = {
           html`<p>No members yet. Invite people by email; they sign in without your key.</p>`
         )}
         ${forRole(
-          asked,
+          request,
           'owner',
           html`
             <section aria-labelledby="invite"><h2 id="invite">Invite member</h2>

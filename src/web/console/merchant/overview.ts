@@ -28,15 +28,15 @@ const DAYS = 30
 const SOLD_BY_APIS: ReadonlySet<string | null> = new Set(['proxy', 'bundle'])
 
 /** Conversion of 402 responses by day; null without any. */
-async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | null> {
+async function conversionSection({ api, ctx }: PageRequest): Promise<VNode | null> {
   const from = iso(ctx.now - (DAYS - 1) * DAY)
   const [traffic, earned] = await Promise.all([
     api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ from, step: '1d' })}`),
     api.get<EarningsView>(`/api/merchant/earnings${queryOf({ from, by: 'day', of: 'source' })}`)
   ])
-  const { asked } = traffic.total
+  const { asked: challenges } = traffic.total
   const paid = earned.points.filter(({ key }) => SOLD_BY_APIS.has(key))
-  if (asked === 0) return null
+  if (challenges === 0) return null
   const times = timesOf('day', traffic)
   const salesOf = (points: typeof paid): number => points.reduce((sum, { sales }) => sum + sales, 0)
   const days = [...Map.groupBy(paid, ({ at }) => at)].map(([at, points]) => ({ at, sales: salesOf(points) }))
@@ -45,8 +45,8 @@ async function askedAndPaidSection({ api, ctx }: PageRequest): Promise<VNode | n
     <section aria-labelledby="asked">
       <h2 id="asked">402 responses and payments</h2>
       <dl class="figures-row">
-        ${figure('402 responses', count(asked), 'Last 30 days')}
-        ${figure('Paid', count(sales), t`${percent(sales, asked)} conversion`)}
+        ${figure('402 responses', count(challenges), 'Last 30 days')}
+        ${figure('Paid', count(sales), t`${percent(sales, challenges)} conversion`)}
       </dl>
       ${lineChart({
         title: '402 responses and payments by day',
@@ -66,20 +66,20 @@ export const overviewPage: ConsolePage = {
   id: 'getConsole',
   path: '',
   summary: 'Overview: earnings, recent sales, and problems of the account',
-  async show(asked: PageRequest): Promise<PageContent> {
-    if (asked.isRenewal) return { title: 'Overview', content: await latest(asked) }
-    const [problems, earned, askedAndPaid, lists] = await Promise.all([
-      asked.api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(asked, quickstart)),
-      earningsSection(asked, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
-      askedAndPaidSection(asked),
-      latest(asked)
+  async show(request: PageRequest): Promise<PageContent> {
+    if (request.isRenewal) return { title: 'Overview', content: await latest(request) }
+    const [problems, earned, conversion, lists] = await Promise.all([
+      request.api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(request, quickstart)),
+      earningsSection(request, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
+      conversionSection(request),
+      latest(request)
     ])
     return {
       title: 'Overview',
       content: html`
         ${problems}
         ${earned}
-        ${askedAndPaid}
+        ${conversion}
         ${lists}`
     }
   }
@@ -131,21 +131,21 @@ const LOOK_BACK = 7 * DAY
 const SLOW_REFUND = 3_600_000
 
 /** Problems that block sales, payments or webhooks, with their solutions; null for none. */
-export async function openProblems(asked: PageRequest, quickstart: QuickstartView): Promise<VNode | null> {
-  const settings = await asked.api.get<SettingsView>('/api/merchant/settings')
+export async function openProblems(request: PageRequest, quickstart: QuickstartView): Promise<VNode | null> {
+  const settings = await request.api.get<SettingsView>('/api/merchant/settings')
   const problems = [
-    ...stepsLeft(asked, quickstart),
+    ...stepsLeft(request, quickstart),
     ...(
       await Promise.all([
-        planEnded(asked, settings),
-        refundsOpen(asked),
-        underpaid(asked),
-        undelivered(asked),
-        failing(asked)
+        planEnded(request, settings),
+        refundsOpen(request),
+        underpaid(request),
+        undelivered(request),
+        failing(request)
       ])
     ).flat()
   ]
-  const refused = failingProvider(asked, settings.paymentProvider)
+  const refused = failingProvider(request, settings.paymentProvider)
   if (problems.length === 0) return refused
   return html`${refused}<section class="notice wait" aria-labelledby="next"><h2 id="next">To do</h2>
     <ul>${problems.map(problem => html`<li>${problem}</li>`)}</ul>
@@ -177,8 +177,8 @@ async function planEnded({ api, ctx, link }: PageRequest, { plan }: SettingsView
   return [html`<strong>${what}</strong> <a href=${link('plan')}>Pay now</a> to keep selling.`]
 }
 
-async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
-  const { api, ctx } = asked
+async function refundsOpen(request: PageRequest): Promise<readonly VNode[]> {
+  const { api, ctx } = request
   const refunds = await api.permitted<readonly RefundDetails[]>('/api/refunds?take=100')
   // Newest first: a retry precedes its failure.
   const seen = new Set<string>()
@@ -187,7 +187,7 @@ async function refundsOpen(asked: PageRequest): Promise<readonly VNode[]> {
     seen.add(invoiceId)
     const age = ctx.now - Date.parse(createdAt)
     if (!isLast || age > LOOK_BACK) return []
-    const payment = refundedLink(asked, invoiceId)
+    const payment = refundedLink(request, invoiceId)
     if (status === 'failed')
       return [
         html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>. No money was sent. Retry it: ${payment}.`

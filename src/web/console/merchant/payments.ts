@@ -21,11 +21,11 @@ export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][n
 
 /** Amount in its currency, with satoshis beside fiat and the value in the reader's currency beside bitcoin. */
 async function amounts(
-  asked: PageRequest,
+  request: PageRequest,
   payments: readonly PaymentItem[]
 ): Promise<(payment: PaymentItem) => string> {
   const inBitcoin = payments.flatMap(({ amountSats, currency }) => (currency === 'BTC' ? [amountSats ?? 0] : []))
-  const value = await valued(asked, inBitcoin)
+  const value = await valued(request, inBitcoin)
   return ({ amount, amountSats = null, currency }) => {
     if (amountSats === null) return amountIn(amount, currency)
     return currency === 'BTC' ? value(amountSats) : `${amountIn(amount, currency)} (${sats(amountSats)})`
@@ -46,19 +46,19 @@ export const paymentsPage: ConsolePage = {
   id: 'getConsolePayments',
   path: 'payments',
   summary: 'Payments, by status, time and text',
-  async show(asked) {
-    const { api, query, link } = asked
+  async show(request) {
+    const { api, query, link } = request
     const filter = {
-      status: oneOf(asked, 'status', PAYMENT_STATUSES),
+      status: oneOf(request, 'status', PAYMENT_STATUSES),
       text: query.get('text'),
       from: query.get('from'),
       to: query.get('to')
     }
     const [page, sums] = await Promise.all([
       api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after: query.get('after') })}`),
-      asked.isRenewal ? null : totals(asked, '/api/payments', filter, 'Payments')
+      request.isRenewal ? null : totals(request, '/api/payments', filter, 'Payments')
     ])
-    const amount = await amounts(asked, page.payments)
+    const amount = await amounts(request, page.payments)
     return {
       title: 'Payments',
       content: html`
@@ -67,16 +67,16 @@ export const paymentsPage: ConsolePage = {
           html`${filterChoice('status', 'Status', PAYMENT_STATUSES, filter.status)}
           ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
           ${days(filter.from, filter.to)}`,
-          html`<a class="button small" href=${link('till')}>Take a payment</a> ${csvLink(asked, '/api/payments', filter, 'payments')}`
+          html`<a class="button small" href=${link('till')}>Take a payment</a> ${csvLink(request, '/api/payments', filter, 'payments')}`
         )}
-        ${presets(asked, 'payments', filter)}
+        ${presets(request, 'payments', filter)}
         ${sums}
         ${live(
           'list',
           table(
             'Payments',
             [
-              ...paymentColumns(asked),
+              ...paymentColumns(request),
               {
                 title: 'Customer',
                 cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
@@ -89,7 +89,7 @@ export const paymentsPage: ConsolePage = {
               : html`<p>No payments yet. <a href=${link('till')}>Take a payment here</a>, or create one with <code>POST /api/payments</code>.</p>`
           )
         )}
-        ${pager(asked, 'payments', filter, page.next)}`
+        ${pager(request, 'payments', filter, page.next)}`
     }
   }
 }
@@ -98,9 +98,9 @@ export const paymentPage: ConsolePage = {
   id: 'getConsolePayment',
   path: 'payments/:invoiceId',
   summary: 'One payment as it went, with its refunds',
-  async show(asked): Promise<PageContent> {
-    const { api } = asked
-    const id = asked.id('invoiceId')
+  async show(request): Promise<PageContent> {
+    const { api } = request
+    const id = request.id('invoiceId')
     // Refunds need the requested satoshis, which only the list has.
     const { payments } = await api.get<PaymentPage>(`/api/payments?text=${id}`)
     const found: PaymentItem =
@@ -114,13 +114,13 @@ export const paymentPage: ConsolePage = {
     const left = refunds === null ? 0 : refundable(found, refunds)
     const { receivedSats = null } = found
     const [amount, value] = await Promise.all([
-      amounts(asked, [found]).then(format => format(found)),
-      valued(asked, [receivedSats ?? 0, ...(refunds ?? []).map(({ amountSatoshis }) => amountSatoshis)])
+      amounts(request, [found]).then(format => format(found)),
+      valued(request, [receivedSats ?? 0, ...(refunds ?? []).map(({ amountSatoshis }) => amountSatoshis)])
     ])
     return {
       title: t`Payment ${found.orderId}`,
       content: html`
-        ${live('due', due(asked, found, amount))}
+        ${live('due', due(request, found, amount))}
         ${facts([
           ['Status', status(found.status)],
           ['Amount', amount],
@@ -137,7 +137,7 @@ export const paymentPage: ConsolePage = {
         ${copyable('payment-hash', 'Payment hash', found.paymentHash)}
         ${found.providerChargeId === '' ? null : copyable('charge-id', 'Provider charge ID', found.providerChargeId)}
         <section aria-labelledby="went"><h2 id="went">Timeline</h2>
-          <ol class="timeline">${timeline(found, refunds ?? [], cancel, asked.ctx.now).map(
+          <ol class="timeline">${timeline(found, refunds ?? [], cancel, request.ctx.now).map(
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
         </section>
@@ -147,7 +147,7 @@ export const paymentPage: ConsolePage = {
             : null
         }
         ${
-          found.status === 'unpaid' && may(asked, 'editor')
+          found.status === 'unpaid' && may(request, 'editor')
             ? danger(
                 'Cancel payment',
                 'The payment then expires. Someone who has the invoice might still pay it; you can then refund the payment.',
@@ -156,26 +156,26 @@ export const paymentPage: ConsolePage = {
             : null
         }
         <section aria-labelledby="webhooks"><h2 id="webhooks">Webhooks</h2>
-          ${table('Webhooks', deliveryColumns(asked), deliveries, html`<p>No webhooks sent. <a href=${asked.link('webhooks')}>Add an endpoint</a></p>`)}
+          ${table('Webhooks', deliveryColumns(request), deliveries, html`<p>No webhooks sent. <a href=${request.link('webhooks')}>Add an endpoint</a></p>`)}
         </section>
         <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
           ${
             refunds === null
-              ? html`<p>Refunds are not enabled for your account. <a href=${asked.link('plan')}>View plan</a></p>`
+              ? html`<p>Refunds are not enabled for your account. <a href=${request.link('plan')}>View plan</a></p>`
               : table('Refunds', refundColumns(value), refunds, html`<p>No refunds.</p>`)
           }
-          ${left > 0 && may(asked, 'editor') ? refundForm(asked, left) : null}
+          ${left > 0 && may(request, 'editor') ? refundForm(request, left) : null}
         </section>`
     }
   },
-  async act(asked): Promise<RedirectTo> {
-    const to = `payments/${asked.id('invoiceId')}`
-    switch (asked.form.get('do')) {
+  async act(request): Promise<RedirectTo> {
+    const to = `payments/${request.id('invoiceId')}`
+    switch (request.form.get('do')) {
       case 'cancel':
-        await asked.api.post(`/api/${to}/cancel`)
+        await request.api.post(`/api/${to}/cancel`)
         return { to, done: 'canceled' }
       case 'refund':
-        await sendRefund(asked, asked.id('invoiceId'))
+        await sendRefund(request, request.id('invoiceId'))
         return { to, done: 'refunded' }
       default:
         return { to }
@@ -267,9 +267,9 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
 }
 
 /** `left`: received satoshis minus refunds. */
-function refundForm(asked: PageRequest, left: number): VNode {
-  const { ctx, form, problem } = asked
-  const of = fieldsOf(asked, 'refund')
+function refundForm(request: PageRequest, left: number): VNode {
+  const { ctx, form, problem } = request
+  const of = fieldsOf(request, 'refund')
   return html`
     <details open=${problem !== null && form.get('do') === 'refund'}>
       <summary>Refund payment</summary>
@@ -296,12 +296,12 @@ export const customersPage: ConsolePage = {
   id: 'getConsoleCustomers',
   path: 'customers',
   summary: 'Customers, with what they paid',
-  async show(asked) {
-    const { link, query } = asked
+  async show(request) {
+    const { link, query } = request
     const text = query.get('text')
-    const { rows, pages } = await rowsOf<CustomerView>(asked, '/api/merchant/customers', 'customers', { text })
+    const { rows, pages } = await rowsOf<CustomerView>(request, '/api/merchant/customers', 'customers', { text })
     const value = await valued(
-      asked,
+      request,
       rows.map(({ sats }) => sats)
     )
     return {

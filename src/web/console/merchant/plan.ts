@@ -20,8 +20,8 @@ export const planPage: ConsolePage = {
   id: 'getConsolePlan',
   path: 'plan',
   summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
-  async show(asked): Promise<PageContent> {
-    const { api } = asked
+  async show(request): Promise<PageContent> {
+    const { api } = request
     const [subscription, { plan }, { invoices }, used, { plans }] = await Promise.all([
       api.get<SubscriptionView>('/api/merchant/subscription'),
       api.get<SettingsView>('/api/merchant/settings'),
@@ -36,13 +36,13 @@ export const planPage: ConsolePage = {
       content: html`
         ${facts([
           ['Plan', planName],
-          ['Status', stateOf(status, isPaidFor(subscription, plan, asked.ctx.now))],
+          ['Status', stateOf(status, isPaidFor(subscription, plan, request.ctx.now))],
           ['Paid until', timeOf(plan.paidUntil)],
-          ['Next payment', next(subscription, plan, asked.ctx.now)]
+          ['Next payment', next(subscription, plan, request.ctx.now)]
         ])}
         ${usageSection(used)}
         ${prices(plans, planTier)}
-        ${forRole(asked, 'owner', ways(subscription, plan, monthly, asked.ctx.now))}
+        ${forRole(request, 'owner', ways(subscription, plan, monthly, request.ctx.now))}
         ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
     }
   },

@@ -59,14 +59,14 @@ export const refundsPage: ConsolePage = {
   id: 'getConsoleRefunds',
   path: 'refunds',
   summary: 'Refunds, by status',
-  async show(asked) {
-    const { api, link } = asked
-    const filter = { status: oneOf(asked, 'status', REFUND_STATUSES) }
+  async show(request) {
+    const { api, link } = request
+    const filter = { status: oneOf(request, 'status', REFUND_STATUSES) }
     const [{ rows, pages }, total] = await Promise.all([
-      rowsOf<RefundDetails>(asked, '/api/refunds', 'refunds', filter),
+      rowsOf<RefundDetails>(request, '/api/refunds', 'refunds', filter),
       api.get<ListTotal>(`/api/refunds/total${queryOf(filter)}`)
     ])
-    const value = await valued(asked, [total.sats, ...rows.map(({ amountSatoshis }) => amountSatoshis)])
+    const value = await valued(request, [total.sats, ...rows.map(({ amountSatoshis }) => amountSatoshis)])
     const columns = refundColumns(value)
     return {
       title: 'Refunds',
@@ -77,7 +77,7 @@ export const refundsPage: ConsolePage = {
           'Refunds',
           [
             ...columns.slice(0, 1),
-            { title: 'Payment', cell: refund => refundedLink(asked, refund.invoiceId) },
+            { title: 'Payment', cell: refund => refundedLink(request, refund.invoiceId) },
             ...columns.slice(1)
           ],
           rows,

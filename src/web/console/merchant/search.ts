@@ -22,8 +22,8 @@ export const searchPage: ConsolePage = {
   id: 'getConsoleSearch',
   path: 'search',
   summary: 'Payments, customers, sales, refunds and orders that contain a text',
-  async show(asked) {
-    const { api, link, query } = asked
+  async show(request) {
+    const { api, link, query } = request
     const text = (query.get('text') ?? '').trim().slice(0, 200)
     const newest = queryOf({ text, limit: MOST })
     const [paid, sold, refunds, orders] =
@@ -58,7 +58,7 @@ export const searchPage: ConsolePage = {
             ? null
             : html`
           <p class="soft">Shows the ${MOST} newest of each kind.</p>
-          ${found('payments', 'Payments', paymentColumns(asked), payments, 'payments')}
+          ${found('payments', 'Payments', paymentColumns(request), payments, 'payments')}
           ${found(
             'customers',
             'Customers',
@@ -88,7 +88,7 @@ export const searchPage: ConsolePage = {
             'refunds',
             'Refunds',
             [
-              { title: 'Payment', cell: (refund: RefundDetails) => refundedLink(asked, refund.invoiceId) },
+              { title: 'Payment', cell: (refund: RefundDetails) => refundedLink(request, refund.invoiceId) },
               { title: 'Status', cell: refund => status(refund.status) },
               { title: 'Created', cell: refund => timeOf(refund.createdAt) },
               { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }

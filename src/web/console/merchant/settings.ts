@@ -23,8 +23,8 @@ export const settingsPage: ConsolePage = {
   id: 'getConsoleSettings',
   path: 'settings',
   summary: 'The providers with their keys and what each needs, and the colour of the pages',
-  async show(asked): Promise<PageContent> {
-    const { api, link } = asked
+  async show(request): Promise<PageContent> {
+    const { api, link } = request
     const [account, settings, notices] = await Promise.all([
       api.get<AccountView>('/api/merchant/me'),
       api.get<SettingsView>('/api/merchant/settings'),
@@ -40,12 +40,12 @@ export const settingsPage: ConsolePage = {
             ['Sign-in', html`<a href=${link('settings/passkeys')}>Manage passkeys</a>`]
           ])}
         </section>
-        ${providersSection(asked, settings)}
-        ${textSection(asked, { does: 'name', title: 'Account name', words: t('Customers see it on payment pages, receipts and invoices.'), role: 'owner', now: account.name, label: 'Name', attributes: { required: true, maxlength: 200 } })}
-        ${isTest(account.merchantId) ? null : textSection(asked, { does: 'email', title: 'Email address', words: t('To change it, invite the new address as an owner under Members and sign in with it once. Saving signs everyone out and removes the previous address from the members.'), role: 'owner', now: account.email, label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
-        ${textSection(asked, { does: 'receipt', title: 'Receipts', words: t('Printed on each receipt by email, such as your legal name, address and tax number.'), role: 'editor', now: settings.receiptNote ?? '', label: 'Seller details', attributes: { maxlength: 500 } })}
-        ${textSection(asked, { does: 'colour', title: 'Brand color', words: t('Used on the payment page that people see in a browser.'), role: 'editor', now: settings.colour ?? '', label: 'Color, such as #c2410c (leave empty for the default)', attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
-        ${noticesSection(asked, notices)}`
+        ${providersSection(request, settings)}
+        ${textSection(request, { does: 'name', title: 'Account name', words: t('Customers see it on payment pages, receipts and invoices.'), role: 'owner', now: account.name, label: 'Name', attributes: { required: true, maxlength: 200 } })}
+        ${isTest(account.merchantId) ? null : textSection(request, { does: 'email', title: 'Email address', words: t('To change it, invite the new address as an owner under Members and sign in with it once. Saving signs everyone out and removes the previous address from the members.'), role: 'owner', now: account.email, label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
+        ${textSection(request, { does: 'receipt', title: 'Receipts', words: t('Printed on each receipt by email, such as your legal name, address and tax number.'), role: 'editor', now: settings.receiptNote ?? '', label: 'Seller details', attributes: { maxlength: 500 } })}
+        ${textSection(request, { does: 'colour', title: 'Brand color', words: t('Used on the payment page that people see in a browser.'), role: 'editor', now: settings.colour ?? '', label: 'Color, such as #c2410c (leave empty for the default)', attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
+        ${noticesSection(request, notices)}`
     }
   },
   async act({ api, form }): Promise<RedirectTo | PageContent> {
@@ -96,12 +96,12 @@ export const settingsPage: ConsolePage = {
   }
 }
 
-function providersSection(asked: PageRequest, { paymentProvider, providers }: SettingsView): VNode {
-  const { form, problem } = asked
+function providersSection(request: PageRequest, { paymentProvider, providers }: SettingsView): VNode {
+  const { form, problem } = request
   return html`
     <section aria-labelledby="provider"><h2 id="provider">Payment provider</h2>
       <p>The gateway holds no funds. Invoices are created with your own key, and payments go directly to your account or node.</p>
-      ${failingProvider(asked, paymentProvider)}
+      ${failingProvider(request, paymentProvider)}
       <p class=${`notice ${paymentProvider.isReady ? 'good' : 'wait'}`}>
         Active provider: ${paymentProvider.slot}, because ${t(REASONS[paymentProvider.chosenBy] ?? paymentProvider.chosenBy)}.${paymentProvider.isReady ? '' : ` ${t('No key is saved yet, so you cannot receive payments. Save one below.')}`}
       </p>
@@ -120,7 +120,7 @@ function providersSection(asked: PageRequest, { paymentProvider, providers }: Se
         html`<p>The operator has not set up a provider yet.</p>`
       )}
       ${forRole(
-        asked,
+        request,
         'owner',
         html`
           <form method="post" class="form">
@@ -166,13 +166,13 @@ function scopes({ scopes: needed }: SettingsView['providers'][number]): VNode {
     : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${t(purpose)}</li>`)}</ul>`
 }
 
-function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VNode {
+function noticesSection(request: PageRequest, { off }: AsRead<NoticeSettings>): VNode {
   const options = Object.entries(NOTICES).map(([name, { title }]) => [name, title] as const)
   const on = options.flatMap(([name]) => ((off as readonly string[]).includes(name) ? [] : [name]))
   return html`
     <section aria-labelledby="mails"><h2 id="mails">Email notifications</h2>
       ${forRole(
-        asked,
+        request,
         'editor',
         html`<form method="post" class="form">
           <input type="hidden" name="do" value="notices" />
@@ -184,7 +184,7 @@ function noticesSection(asked: PageRequest, { off }: AsRead<NoticeSettings>): VN
 }
 
 function textSection(
-  asked: PageRequest,
+  request: PageRequest,
   of: Required<Pick<FormField, 'label' | 'attributes'>> & {
     does: string
     title: string
@@ -198,11 +198,11 @@ function textSection(
     <section aria-labelledby=${`of-${does}`}><h2 id=${`of-${does}`}>${t(title)}</h2>
       <p>${t(words)}</p>
       ${forRole(
-        asked,
+        request,
         role,
         html`<form method="post" class="filter">
           <input type="hidden" name="do" value=${does} /><input type="hidden" name="was" value=${now} />
-          ${field({ ...fieldsOf(asked, does)(does, now), id: does, label, attributes })}
+          ${field({ ...fieldsOf(request, does)(does, now), id: does, label, attributes })}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}

@@ -27,9 +27,9 @@ export const storePage: ConsolePage = {
   id: 'getConsoleStore',
   path: 'store',
   summary: 'The store: its shop, open problems, orders and refunds',
-  async show(asked): Promise<PageContent> {
-    const store = await asked.api.find<IntegrationView>(STORE)
-    return { title: 'Store', content: store === null ? opening(asked) : await opened(asked, store) }
+  async show(request): Promise<PageContent> {
+    const store = await request.api.find<IntegrationView>(STORE)
+    return { title: 'Store', content: store === null ? opening(request) : await opened(request, store) }
   },
   async act({ api, form }): Promise<RedirectTo> {
     switch (form.get('do')) {
@@ -97,29 +97,29 @@ function credentialFields({ problem }: PageRequest): VNode {
     ${field({ name: 'clientSecret', label: 'Client secret', problem: problem?.fields['clientSecret'], attributes: secret })}`
 }
 
-function opening(asked: PageRequest): VNode {
-  const of = fieldsOf(asked, 'open')
+function opening(request: PageRequest): VNode {
+  const of = fieldsOf(request, 'open')
   return html`
     <p>No store yet. Sell your shop's products for bitcoin: people and programs buy here, and orders appear in your shop as paid.</p>
     ${forRole(
-      asked,
+      request,
       'editor',
       html`<form method="post" class="form">
         <input type="hidden" name="do" value="open" />
         ${field({ ...of('slug'), label: 'Name in the URL', hint: 'Lowercase letters, digits and dashes. Cannot be changed later.', attributes: { required: true, maxlength: 63, placeholder: 'example-books' } })}
         ${field({ ...of('storefrontDomain'), label: 'Shop domain', attributes: { required: true, maxlength: 253, placeholder: 'example.myshopify.com' } })}
-        ${credentialFields(asked)}
+        ${credentialFields(request)}
         <button class="button" type="submit">Open store</button>
       </form>`
     )}`
 }
 
-async function opened(asked: PageRequest, store: Store): Promise<VNode> {
-  const { api, root } = asked
-  const status = oneOf(asked, 'status', STATUSES)
+async function opened(request: PageRequest, store: Store): Promise<VNode> {
+  const { api, root } = request
+  const status = oneOf(request, 'status', STATUSES)
   const [stats, orders] = await Promise.all([
     api.get<StatsView>(`${STORE}/stats`),
-    api.get<readonly OrderRow[]>(`${STORE}/orders${queryOf({ status, page: pageOf(asked), pageSize: ROWS })}`)
+    api.get<readonly OrderRow[]>(`${STORE}/orders${queryOf({ status, page: pageOf(request), pageSize: ROWS })}`)
   ])
   const { total } = stats
   return html`
@@ -160,14 +160,14 @@ async function opened(asked: PageRequest, store: Store): Promise<VNode> {
           { title: 'Status', cell: stateOf },
           { title: 'Buyer', cell: order => html`<bdi>${order.email ?? '–'}</bdi>` },
           { title: 'Paid', cell: order => (order.paidSats === null ? '–' : sats(order.paidSats)), isNumber: true },
-          { title: 'Refund', cell: order => refundForm(asked, order) }
+          { title: 'Refund', cell: order => refundForm(request, order) }
         ],
         orders,
         html`<p>${status === undefined ? t("No orders yet. Share the store's address, or list it in /llms.txt below, where programs find it.") : t('No orders match this filter.')}</p>`
       )}
-      ${numberedPager(asked, 'store', { status }, orders.length === ROWS)}
+      ${numberedPager(request, 'store', { status }, orders.length === ROWS)}
     </section>
-    ${may(asked, 'editor') ? settings(asked, store) : null}`
+    ${may(request, 'editor') ? settings(request, store) : null}`
 }
 
 /** Problems that block sales, with their solutions. */
@@ -202,13 +202,13 @@ function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Ord
 const REFUND_FIELD = { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' } as const
 
 /** Only for a paid order that the shop rejected or canceled: others are refunded in the shop. */
-function refundForm(asked: PageRequest, order: Order): VNode | string {
-  const { ctx, form } = asked
+function refundForm(request: PageRequest, order: Order): VNode | string {
+  const { ctx, form } = request
   const { orderId, paidSats, status, canceledAt, refundRequest, refundedAt } = order
   const isOurs = status === 'PaidAwaitingDetails' || canceledAt !== undefined
-  if (paidSats === null || refundedAt !== undefined || !isOurs || !may(asked, 'editor')) return '–'
+  if (paidSats === null || refundedAt !== undefined || !isOurs || !may(request, 'editor')) return '–'
   const isTyped = form.get('orderId') === orderId
-  const of = fieldsOf(asked, isTyped ? 'refund' : 'another refund')
+  const of = fieldsOf(request, isTyped ? 'refund' : 'another refund')
   return html`
     <details open=${isTyped}>
       <summary>Refund order<span class="unseen"> ${orderId}</span></summary>
@@ -222,9 +222,9 @@ function refundForm(asked: PageRequest, order: Order): VNode | string {
     </details>`
 }
 
-function settings(asked: PageRequest, store: Store): VNode {
-  const { form } = asked
-  const of = fieldsOf(asked, 'settings')
+function settings(request: PageRequest, store: Store): VNode {
+  const { form } = request
+  const of = fieldsOf(request, 'settings')
   const isTyped = form.get('do') === 'settings'
   const is = [store.domesticOnly ? 'domesticOnly' : '', store.listInRegistry ? 'listInRegistry' : '']
   return html`
@@ -251,7 +251,7 @@ function settings(asked: PageRequest, store: Store): VNode {
     <section aria-labelledby="more"><h2 id="more">More actions</h2>
       ${action('Refresh shop and catalog', { do: 'refresh' })}
       <details open=${form.get('do') === 'credentials'}><summary>Replace credentials</summary>
-        <form method="post" class="form"><input type="hidden" name="do" value="credentials" /><input type="hidden" name="was" value=${store.updatedAt} />${credentialFields(asked)}<button class="button" type="submit">Save</button></form>
+        <form method="post" class="form"><input type="hidden" name="do" value="credentials" /><input type="hidden" name="was" value=${store.updatedAt} />${credentialFields(request)}<button class="button" type="submit">Save</button></form>
       </details>
       ${
         store.isActive

@@ -18,19 +18,19 @@ export const tillPage: ConsolePage = {
   id: 'getConsoleTill',
   path: 'till',
   summary: 'Take a payment now, or by a link',
-  async show(asked): Promise<PageContent> {
+  async show(request): Promise<PageContent> {
     const [{ features }, links] = await Promise.all([
-      asked.api.get<AccountView>('/api/merchant/me'),
-      asked.api.get<readonly PaymentLinkView[]>(LINKS)
+      request.api.get<AccountView>('/api/merchant/me'),
+      request.api.get<readonly PaymentLinkView[]>(LINKS)
     ])
     return {
       title: 'Take a payment',
       content: html`
-        ${forRole(asked, 'editor', paymentForm(asked, features))}
+        ${forRole(request, 'editor', paymentForm(request, features))}
         <section aria-labelledby="links"><h2 id="links">Payment links</h2>
           <p>A link can be paid any number of times. Send it or print its code.</p>
-          ${table('Payment links', columnsOf(asked), links, html`<p>No payment links yet. Create one below.</p>`)}
-          ${may(asked, 'editor') ? linkForm(asked, features) : null}
+          ${table('Payment links', columnsOf(request), links, html`<p>No payment links yet. Create one below.</p>`)}
+          ${may(request, 'editor') ? linkForm(request, features) : null}
         </section>`
     }
   },
@@ -65,7 +65,7 @@ function amountInput(form: PageRequest['form'], isOptional = false) {
   return { ...shared, amount: unit === 'sats' ? bitcoinAmount(Number(typed)) : typed }
 }
 
-function columnsOf(asked: PageRequest) {
+function columnsOf(request: PageRequest) {
   return [
     {
       title: 'Description',
@@ -81,7 +81,7 @@ function columnsOf(asked: PageRequest) {
     {
       title: 'Remove',
       cell: ({ linkId, description }: PaymentLinkView) =>
-        may(asked, 'editor')
+        may(request, 'editor')
           ? action('Remove', { do: 'remove', linkId }, { what: t`payment link ${description ?? linkId}` })
           : null
     }
@@ -90,26 +90,26 @@ function columnsOf(asked: PageRequest) {
 
 type Features = AccountView['features']
 
-function paymentForm(asked: PageRequest, features: Features): VNode {
-  const { ctx, form } = asked
+function paymentForm(request: PageRequest, features: Features): VNode {
+  const { ctx, form } = request
   return html`<form method="post" class="form till">
     <input type="hidden" name="do" value="payment" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
-    ${amountFields(asked, 'payment', features)}
-    ${field({ ...fieldsOf(asked, 'payment')('orderId'), label: 'Order number (optional)', attributes: { maxlength: 100 } })}
+    ${amountFields(request, 'payment', features)}
+    ${field({ ...fieldsOf(request, 'payment')('orderId'), label: 'Order number (optional)', attributes: { maxlength: 100 } })}
     <button class="button" type="submit">Create payment</button>
   </form>`
 }
 
-function linkForm(asked: PageRequest, features: Features): VNode {
+function linkForm(request: PageRequest, features: Features): VNode {
   return html`<form method="post" class="form" aria-label="New payment link">
     <input type="hidden" name="do" value="link" />
-    ${amountFields(asked, 'link', features)}
+    ${amountFields(request, 'link', features)}
     <button class="button" type="submit">Create payment link</button>
   </form>`
 }
 
-function amountFields(asked: PageRequest, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
-  const of = fieldsOf(asked, form)
+function amountFields(request: PageRequest, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
+  const of = fieldsOf(request, form)
   const names = ['BTC', 'USD', ...(multiCurrencyEnabled ? ['EUR', 'GBP'] : [])]
   const units = [['sats', 'Satoshis'] as const, ...names]
   const pad = html`<div class="pad" data-pad="payment-amount" hidden>${PAD.map(

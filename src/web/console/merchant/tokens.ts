@@ -13,9 +13,9 @@ export const tokensPage: ConsolePage = {
   id: 'getConsoleTokens',
   path: 'tokens',
   summary: 'Bundles and sessions that buyers have, with what is left of each',
-  async show(asked) {
-    const { link } = asked
-    const { rows, pages } = await rowsOf<BalanceView>(asked, BALANCES, 'tokens')
+  async show(request) {
+    const { link } = request
+    const { rows, pages } = await rowsOf<BalanceView>(request, BALANCES, 'tokens')
     return {
       title: 'Tokens',
       content: html`
@@ -36,9 +36,9 @@ export const tokensPage: ConsolePage = {
             {
               title: 'Revoke',
               cell: one =>
-                one.isRevoked || one.state !== 'open' || !may(asked, 'editor')
+                one.isRevoked || one.state !== 'open' || !may(request, 'editor')
                   ? null
-                  : revocation(asked, one.id, 'It stops working, and the rest is not refunded automatically.')
+                  : revocation(request, one.id, 'It stops working, and the rest is not refunded automatically.')
             }
           ],
           rows,
@@ -62,9 +62,9 @@ export const tokenPage: ConsolePage = {
   id: 'getConsoleToken',
   path: 'tokens/:balanceId',
   summary: 'List the charges of one balance',
-  async show(asked) {
-    const id = asked.id('balanceId')
-    const { rows, pages } = await rowsOf<BalanceEntryView>(asked, `${BALANCES}/${id}/entries`, `tokens/${id}`)
+  async show(request) {
+    const id = request.id('balanceId')
+    const { rows, pages } = await rowsOf<BalanceEntryView>(request, `${BALANCES}/${id}/entries`, `tokens/${id}`)
     return {
       title: 'Balance',
       content: html`

@@ -94,12 +94,12 @@ export const requestsPage: ConsolePage = {
   id: 'getConsoleApiRequests',
   path: 'apis/:proxyId/requests',
   summary: 'The last 1,000 requests of an API, by status, payment and path',
-  async show(asked) {
-    const { api, id, link, query } = asked
+  async show(page) {
+    const { api, id, link, query } = page
     const { name, proxyId } = await api.get<ProxyView>(`/api/proxy/${id('proxyId')}`)
     const filter = {
-      status: oneOf(asked, 'status', STATUSES),
-      paid: oneOf(asked, 'paid', ['true', 'false']),
+      status: oneOf(page, 'status', STATUSES),
+      paid: oneOf(page, 'paid', ['true', 'false']),
       text: query.get('text')
     }
     const target = `${REQUESTS}${queryOf({ proxyId, ...filter, after: query.get('after') })}`
@@ -121,7 +121,7 @@ export const requestsPage: ConsolePage = {
             filter.paid
           )}
           ${field({ name: 'text', label: 'Path or correlation ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}`,
-          csvLink(asked, REQUESTS, { proxyId, ...filter }, 'requests')
+          csvLink(page, REQUESTS, { proxyId, ...filter }, 'requests')
         )}
         ${live(
           'list',
@@ -139,7 +139,7 @@ export const requestsPage: ConsolePage = {
             html`<p>No requests match. New requests appear within ten seconds.</p>`
           )
         )}
-        ${pager(asked, `apis/${proxyId}/requests`, filter, next)}`
+        ${pager(page, `apis/${proxyId}/requests`, filter, next)}`
     }
   }
 }

@@ -34,19 +34,19 @@ export const webhooksPage: ConsolePage = {
   id: 'getConsoleWebhooks',
   path: 'webhooks',
   summary: 'Webhook endpoints and deliveries',
-  async show(asked): Promise<PageContent> {
-    const { api, form, link } = asked
+  async show(request): Promise<PageContent> {
+    const { api, form, link } = request
     const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
     const url = endpoints.find(({ isFirst }) => isFirst)?.url ?? null
     const filter = {
       endpoint: oneOf(
-        asked,
+        request,
         'endpoint',
         endpoints.map(({ endpointId }) => endpointId)
       ),
-      status: oneOf(asked, 'status', STATUSES)
+      status: oneOf(request, 'status', STATUSES)
     }
-    const end = pageOf(asked) * ROWS
+    const end = pageOf(request) * ROWS
     const page = await api.get<DeliveryPage>(`${DELIVERIES}${queryOf({ ...filter, limit: ROWS, offset: end - ROWS })}`)
     return {
       title: 'Webhooks',
@@ -67,7 +67,7 @@ export const webhooksPage: ConsolePage = {
               {
                 title: 'Test',
                 cell: one =>
-                  may(asked, 'editor')
+                  may(request, 'editor')
                     ? action('Send test event', { do: 'test', id: one.endpointId }, { what: t`to ${one.url}` })
                     : '–'
               }
@@ -76,18 +76,18 @@ export const webhooksPage: ConsolePage = {
             html`<p>No endpoints yet. Add one to receive payment and sale events.</p>`
           )}
           ${forRole(
-            asked,
+            request,
             'editor',
             html`<form method="post" class="form">
             <input type="hidden" name="do" value="url" />
             <input type="hidden" name="was" value=${url ?? ''} />
-            ${field({ ...fieldsOf(asked, 'url')('webhookUrl'), label: url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            ${field({ ...fieldsOf(request, 'url')('webhookUrl'), label: url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
             <button class="button" type="submit">Save</button>
           </form>
           <details open=${form.get('do') === 'add'}><summary>Add another endpoint</summary>
             <form method="post" class="form">
               <input type="hidden" name="do" value="add" />
-              ${field({ ...fieldsOf(asked, 'add')('url'), label: 'Endpoint URL', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
+              ${field({ ...fieldsOf(request, 'add')('url'), label: 'Endpoint URL', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
               ${eventTicks(form.getAll('events'))}
               <button class="button" type="submit">Add endpoint</button>
             </form>
@@ -113,11 +113,11 @@ export const webhooksPage: ConsolePage = {
             table(
               'Deliveries',
               [
-                ...deliveryColumns(asked),
+                ...deliveryColumns(request),
                 {
                   title: 'Resend',
                   cell: delivery =>
-                    may(asked, 'editor')
+                    may(request, 'editor')
                       ? action('Resend', { do: 'resend', id: delivery.id }, { what: delivery.event })
                       : '–'
                 }
@@ -126,19 +126,19 @@ export const webhooksPage: ConsolePage = {
               html`<p>No deliveries yet. Payment changes are sent to the endpoints above.</p>`
             )
           )}
-          ${numberedPager(asked, 'webhooks', filter, end < page.total)}
+          ${numberedPager(request, 'webhooks', filter, end < page.total)}
         </section>`
     }
   },
-  async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form } = asked
+  async act(request): Promise<RedirectTo | PageContent> {
+    const { api, form } = request
     if (form.get('do') === 'resend') {
       await api.post(`${DELIVERIES}/${encodeURIComponent(form.text('id'))}/resend`)
       return { to: 'webhooks', done: 'sent' }
     }
-    if (form.get('do') === 'test') return await tested(asked, form.text('id') || 'first')
+    if (form.get('do') === 'test') return await tested(request, form.text('id') || 'first')
     if (form.get('do') === 'add') {
-      return secretShown(asked, await api.post(ENDPOINTS, endpointOf(form)))
+      return secretShown(request, await api.post(ENDPOINTS, endpointOf(form)))
     }
     const { webhook } = await api.get<{ readonly webhook: { readonly url: string | null } }>('/api/merchant/settings')
     expectUnchanged(form, webhook.url ?? '')
@@ -146,7 +146,7 @@ export const webhooksPage: ConsolePage = {
       webhookUrl: form.text('webhookUrl')
     })
     if (webhookSecret === undefined) return { to: 'webhooks', done: 'saved' }
-    return secretShown(asked, { webhookSecret })
+    return secretShown(request, { webhookSecret })
   }
 }
 
@@ -168,9 +168,9 @@ export const webhookPage: ConsolePage = {
   id: 'getConsoleWebhook',
   path: 'webhooks/:endpointId',
   summary: 'One further webhook endpoint: its address, events, test and secret',
-  async show(asked): Promise<PageContent> {
-    const { form, link } = asked
-    const endpoint = await found(asked)
+  async show(request): Promise<PageContent> {
+    const { form, link } = request
+    const endpoint = await found(request)
     const { endpointId, url, events, isActive, createdAt } = endpoint
     const typed = form.get('do') === 'change'
     return {
@@ -184,7 +184,7 @@ export const webhookPage: ConsolePage = {
           ['Deliveries', html`<a href=${link(`webhooks?endpoint=${endpointId}`)}>Deliveries</a>`]
         ])}
         ${forRole(
-          asked,
+          request,
           'editor',
           html`
             ${action('Send test event', { do: 'test' })}
@@ -192,7 +192,7 @@ export const webhookPage: ConsolePage = {
               <form method="post" class="form">
                 <input type="hidden" name="do" value="change" />
                 <input type="hidden" name="was" value=${shownOf(endpoint)} />
-                ${field({ ...fieldsOf(asked, 'change')('url', url), label: 'Address', attributes: { type: 'url', maxlength: 2048, required: true } })}
+                ${field({ ...fieldsOf(request, 'change')('url', url), label: 'Address', attributes: { type: 'url', maxlength: 2048, required: true } })}
                 ${eventTicks(typed ? form.getAll('events') : events)}
                 <button class="button" type="submit">Save</button>
               </form>
@@ -205,25 +205,25 @@ export const webhookPage: ConsolePage = {
         )}`
     }
   },
-  async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form } = asked
-    const id = asked.id('endpointId')
+  async act(request): Promise<RedirectTo | PageContent> {
+    const { api, form } = request
+    const id = request.id('endpointId')
     const target = `${ENDPOINTS}/${id}`
     switch (form.get('do')) {
       case 'test':
-        return await tested(asked, id)
+        return await tested(request, id)
       case 'rotate':
-        return secretShown(asked, await api.post(`${target}/rotate-secret`))
+        return secretShown(request, await api.post(`${target}/rotate-secret`))
       case 'remove':
         await api.delete(target)
         return { to: 'webhooks', done: 'removed' }
       case 'pause':
       case 'resume':
-        expectUnchanged(form, stateInWords(await found(asked)))
+        expectUnchanged(form, stateInWords(await found(request)))
         await api.put(target, { isActive: form.get('do') === 'resume' })
         break
       case 'change':
-        expectUnchanged(form, shownOf(await found(asked)))
+        expectUnchanged(form, shownOf(await found(request)))
         await api.put(target, endpointOf(form))
     }
     return { to: `webhooks/${id}`, done: 'saved' }
@@ -319,8 +319,8 @@ export const deliveryPage: ConsolePage = {
   id: 'getConsoleDelivery',
   path: 'webhooks/deliveries/:deliveryId',
   summary: 'One webhook as it was sent, and what was answered',
-  async show(asked): Promise<PageContent> {
-    const sent = await asked.api.get<DeliverySentView>(`${DELIVERIES}/${asked.id('deliveryId')}`)
+  async show(request): Promise<PageContent> {
+    const sent = await request.api.get<DeliverySentView>(`${DELIVERIES}/${request.id('deliveryId')}`)
     const { event, url, status, attempts, responseStatus, responseBody, error } = sent
     return {
       title: t`Webhook ${event}`,
@@ -334,7 +334,7 @@ export const deliveryPage: ConsolePage = {
           ['Next attempt', timeOf(sent.nextAttemptAt)],
           ['ID (X-Correlation-Id)', html`<code>${sent.id}</code>`]
         ])}
-        ${forRole(asked, 'editor', action('Resend', { do: 'resend' }, { what: event }))}
+        ${forRole(request, 'editor', action('Resend', { do: 'resend' }, { what: event }))}
         <section aria-labelledby="sent"><h2 id="sent">Request</h2><pre tabindex="0">${indented(sent.body)}</pre></section>
         <section aria-labelledby="answered"><h2 id="answered">Response</h2>
           <p>${responseStatus === null ? (error ?? t('No response yet.')) : `Status ${responseStatus}.`}</p>

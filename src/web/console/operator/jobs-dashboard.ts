@@ -85,7 +85,7 @@ export function dashboardOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'
   ]
 }
 
-function dashboard(asked: Pick<PageRequest, 'link' | 'query'>, report: JobsReport): string {
+function dashboard(request: Pick<PageRequest, 'link' | 'query'>, report: JobsReport): string {
   const failed = report.queues.reduce((sum, queue) => sum + queue.failed, 0)
   return (
     '<!doctype html>' +
@@ -104,7 +104,7 @@ function dashboard(asked: Pick<PageRequest, 'link' | 'query'>, report: JobsRepor
         <header class="bar"><a class="brand" href="jobs">boltgate</a></header>
         <main>
           <h1>Jobs</h1>
-          ${jobLists(asked, report, ({ id, queue }) => html`<form method="post" action=${`jobs/${encodeURIComponent(queue)}/${id}/retry`}><button class="button small second" type="submit">${t('Retry')}<span class="unseen"> ${id}</span></button></form>`)}
+          ${jobLists(request, report, ({ id, queue }) => html`<form method="post" action=${`jobs/${encodeURIComponent(queue)}/${id}/retry`}><button class="button small second" type="submit">${t('Retry')}<span class="unseen"> ${id}</span></button></form>`)}
         </main>
       </body>
     </html>`)

@@ -29,11 +29,11 @@ export function jobFilter({ query }: Pick<PageRequest, 'query'>) {
 
 /** Jobs and queues; `retry` is the form of a failed one. */
 export function jobLists(
-  asked: Pick<PageRequest, 'link' | 'query'>,
+  request: Pick<PageRequest, 'link' | 'query'>,
   { hasMore, jobs, queues }: JobsReport,
   retry: (job: JobItem) => VNode
 ): VNode {
-  const filter: Filter = jobFilter(asked)
+  const filter: Filter = jobFilter(request)
   return html`
     ${viewForm(html`${filterChoice(
       'queue',
@@ -60,7 +60,7 @@ export function jobLists(
       jobs,
       filter['state'] === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
     )}
-    ${numberedPager(asked, 'jobs', { ...filter, state: filter['state'] ?? '' }, hasMore)}
+    ${numberedPager(request, 'jobs', { ...filter, state: filter['state'] ?? '' }, hasMore)}
     <section aria-labelledby="queues"><h2 id="queues">Queues</h2>
       ${table(
         'Queues',
@@ -68,7 +68,7 @@ export function jobLists(
           {
             title: 'Queue',
             cell: (one: QueueItem) =>
-              html`<a href=${asked.link(`jobs${queryOf({ queue: one.name })}`)}>${t(one.title)}</a>${one.every === null ? null : html`<span class="soft"> ${every(one.every)}</span>`}`
+              html`<a href=${request.link(`jobs${queryOf({ queue: one.name })}`)}>${t(one.title)}</a>${one.every === null ? null : html`<span class="soft"> ${every(one.every)}</span>`}`
           },
           { title: 'Failed', cell: one => count(one.failed), isNumber: true },
           { title: 'Waiting', cell: waiting, isNumber: true },
@@ -103,12 +103,12 @@ export const operatorJobs: ConsolePage = {
   id: 'getOperatorJobs',
   path: 'jobs',
   summary: 'Background jobs by state, and retrying failed ones',
-  async show(asked) {
-    const parameters = { ...jobFilter(asked), page: pageOf(asked) }
-    const report = await asked.api.get<JobsReport>(`/api/admin/jobs${queryOf(parameters)}`)
+  async show(request) {
+    const parameters = { ...jobFilter(request), page: pageOf(request) }
+    const report = await request.api.get<JobsReport>(`/api/admin/jobs${queryOf(parameters)}`)
     return {
       title: 'Jobs',
-      content: jobLists(asked, report, ({ id, queue }) => action('Retry', { queue, id }, { what: id }))
+      content: jobLists(request, report, ({ id, queue }) => action('Retry', { queue, id }, { what: id }))
     }
   },
   async act({ api, form }) {

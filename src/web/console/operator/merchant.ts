@@ -64,17 +64,17 @@ export const merchantPage: ConsolePage = {
   id: 'getOperatorMerchant',
   path: 'merchants/:merchantId',
   summary: 'One account, and the operator actions on it',
-  async show(asked) {
-    const { api, link } = asked
-    const found = await api.get<MerchantDetail>(`/api/admin/merchants/${asked.id('merchantId')}`)
+  async show(request) {
+    const { api, link } = request
+    const found = await api.get<MerchantDetail>(`/api/admin/merchants/${request.id('merchantId')}`)
     const id = found.merchantId
     const [earned, account, replaced] = await Promise.all([
-      earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], { merchantId: id }),
-      accountSection(asked, id),
+      earningsSection(request, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], { merchantId: id }),
+      accountSection(request, id),
       lastReplaced(api, id)
     ])
     const was = (text: string): VNode => html`<input type="hidden" name="was" value=${text} />`
-    const [ofAccount, ofSubscription] = [fieldsOf(asked, 'account'), fieldsOf(asked, 'subscription')]
+    const [ofAccount, ofSubscription] = [fieldsOf(request, 'account'), fieldsOf(request, 'subscription')]
     const end = ofSubscription('currentPeriodEnd', found.currentPeriodEnd ?? '')
     return {
       title: found.name,
@@ -159,9 +159,9 @@ export const merchantPage: ConsolePage = {
         </section>`
     }
   },
-  async act(asked): Promise<RedirectTo | PageContent> {
-    const { api, form } = asked
-    const id = asked.id('merchantId')
+  async act(request): Promise<RedirectTo | PageContent> {
+    const { api, form } = request
+    const id = request.id('merchantId')
     const target = `/api/admin/merchants/${id}`
     const to = `merchants/${id}`
     switch (form.get('do')) {
@@ -176,7 +176,7 @@ export const merchantPage: ConsolePage = {
         break
       }
       case 'limits': {
-        const view = await asked.viewAs(id)
+        const view = await request.viewAs(id)
         expectUnchanged(form, markOf((await view?.api.get<UsageView>('/api/merchant/usage'))?.ownLimits), 'different')
         const limits = Object.fromEntries(
           LIMITS.map(([name]) => [name, form.number(name)] as const).filter(([, limit]) => limit !== '')
@@ -225,8 +225,8 @@ function guide(title: string, list: Parameters<typeof steps>[0]): VNode {
 }
 
 /** What the merchant's own overview shows first, and how much of the plan is used. */
-async function accountSection(asked: PageRequest, merchantId: number): Promise<VNode | null> {
-  const view = await asked.viewAs(String(merchantId))
+async function accountSection(request: PageRequest, merchantId: number): Promise<VNode | null> {
+  const view = await request.viewAs(String(merchantId))
   if (view === null) return null
   const { api, link } = view
   const [problems, traffic, lists, proxies, members, used] = await Promise.all([
@@ -254,12 +254,12 @@ async function accountSection(asked: PageRequest, merchantId: number): Promise<V
       ]
     ])}
     ${usageSection(used)}
-    ${limitsForm(asked, used)}
+    ${limitsForm(request, used)}
     ${readOnly(lists)}`
 }
 
-function limitsForm(asked: PageRequest, { ownLimits }: UsageView): VNode {
-  const of = fieldsOf(asked, 'limits')
+function limitsForm(request: PageRequest, { ownLimits }: UsageView): VNode {
+  const of = fieldsOf(request, 'limits')
   return html`
     <section aria-labelledby="limits"><h2 id="limits">Limits</h2>
       <p>Leave a field empty for the limit of the plan.</p>

@@ -12,9 +12,9 @@ export const operatorOrders: ConsolePage = {
   id: 'getOperatorOrders',
   path: 'orders',
   summary: 'Paid orders that their shop rejected, and retrying one',
-  async show(asked) {
-    const { link } = asked
-    const { rows, pages } = await rowsOf<AdminOrderRow>(asked, ORDERS, 'orders')
+  async show(request) {
+    const { link } = request
+    const { rows, pages } = await rowsOf<AdminOrderRow>(request, ORDERS, 'orders')
     return {
       title: 'Orders',
       content: html`${table(

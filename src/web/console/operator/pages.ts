@@ -33,21 +33,21 @@ const overview: ConsolePage = {
   id: 'getOperator',
   path: '',
   summary: 'Traffic, earnings, and what needs attention',
-  async show(asked) {
-    const { api, isRenewal, link } = asked
+  async show(request) {
+    const { api, isRenewal, link } = request
     const health = await api.get<AdminHealth>('/api/admin/health')
     const problems = problemsSection(health, link)
     if (isRenewal) return { title: 'Overview', content: problems }
     const isThere = health.checks.every(({ name, state }) => name !== 'database' || state !== 'bad')
-    return { title: 'Overview', content: html`${problems}${isThere ? await figures(asked) : null}` }
+    return { title: 'Overview', content: html`${problems}${isThere ? await figures(request) : null}` }
   }
 }
 
-async function figures(asked: PageRequest): Promise<VNode> {
+async function figures(request: PageRequest): Promise<VNode> {
   const [earned, models, now] = await Promise.all([
-    earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
-    modelsSection(asked),
-    asked.api.get<OverviewView>('/api/admin/overview')
+    earningsSection(request, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
+    modelsSection(request),
+    request.api.get<OverviewView>('/api/admin/overview')
   ])
   const { earned: sums, merchants: accounts, traffic, waiting } = now
   return html`
@@ -57,7 +57,7 @@ async function figures(asked: PageRequest): Promise<VNode> {
       ${figure('Merchants', count(accounts.active), t`of ${count(accounts.total)} active`)}
       ${figure('Open refunds', count(waiting.openRefunds))}
     </dl>
-    ${await trafficSection(asked, traffic.now)}
+    ${await trafficSection(request, traffic.now)}
     ${earned}
     ${models}`
 }
@@ -66,9 +66,9 @@ const sales: ConsolePage = {
   id: 'getOperatorSales',
   path: 'sales',
   summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
-  show: asked =>
-    salesPage(asked, '/api/admin/sales', ALL_SOURCES, ({ isRevoked, paymentHash }) =>
-      isRevoked ? null : revocation(asked, paymentHash, 'The buyer can no longer use it and must pay again.')
+  show: request =>
+    salesPage(request, '/api/admin/sales', ALL_SOURCES, ({ isRevoked, paymentHash }) =>
+      isRevoked ? null : revocation(request, paymentHash, 'The buyer can no longer use it and must pay again.')
     ),
   async act({ api, form }) {
     await api.delete(`/api/admin/tokens/${encodeURIComponent(form.text('hash'))}`)
@@ -82,13 +82,13 @@ const merchants: ConsolePage = {
   id: 'getOperatorMerchants',
   path: 'merchants',
   summary: 'Accounts, and the form that makes another one',
-  async show(asked) {
-    const { api, link, query } = asked
-    const of = fieldsOf(asked)
+  async show(request) {
+    const { api, link, query } = request
+    const of = fieldsOf(request)
     const filter = {
       search: query.get('search'),
-      planTier: oneOf(asked, 'planTier', PLANS),
-      isActive: oneOf(asked, 'isActive', ['true', 'false'])
+      planTier: oneOf(request, 'planTier', PLANS),
+      isActive: oneOf(request, 'isActive', ['true', 'false'])
     }
     const list = await api.get<readonly MerchantSummary[]>(
       `${MERCHANTS}${queryOf({ ...filter, limit: ROWS, after: query.get('after') })}`
@@ -110,7 +110,7 @@ const merchants: ConsolePage = {
             ],
             filter.isActive
           )}`,
-          csvLink(asked, MERCHANTS, filter, 'merchants')
+          csvLink(request, MERCHANTS, filter, 'merchants')
         )}
         ${table(
           'Merchants',
@@ -133,7 +133,7 @@ const merchants: ConsolePage = {
             ? html`<p>No accounts match these filters. <a href=${link('merchants')}>Show all</a></p>`
             : html`<p>No accounts yet. Create one below, or let merchants buy a plan.</p>`
         )}
-        ${pager(asked, 'merchants', filter, last === undefined ? null : String(last.merchantId))}
+        ${pager(request, 'merchants', filter, last === undefined ? null : String(last.merchantId))}
         <section aria-labelledby="make"><h2 id="make">Create account</h2>
           <form method="post" class="form">
             ${field({ ...of('name'), label: 'Name', attributes: { required: true, maxlength: 200 } })}
@@ -144,8 +144,8 @@ const merchants: ConsolePage = {
     }
   },
   async act({ api, form }) {
-    const made = await api.post<CreatedMerchant>(MERCHANTS, { name: form.text('name'), email: form.text('email') })
-    return keyPage(made.apiKey, `merchants/${made.merchantId}`)
+    const created = await api.post<CreatedMerchant>(MERCHANTS, { name: form.text('name'), email: form.text('email') })
+    return keyPage(created.apiKey, `merchants/${created.merchantId}`)
   }
 }
 
@@ -180,11 +180,11 @@ const subscriptions: ConsolePage = {
   async act({ api, form }) {
     const change = form.get('do') === 'reject' ? 'reject' : 'approve'
     const id = encodeURIComponent(form.text('id'))
-    const made = await api.post<CreatedMerchant | LinkedMerchant | undefined>(
+    const created = await api.post<CreatedMerchant | LinkedMerchant | undefined>(
       `/api/admin/pending-subscriptions/${id}/${change}`
     )
-    return made !== undefined && 'apiKey' in made
-      ? keyPage(made.apiKey, 'subscriptions')
+    return created !== undefined && 'apiKey' in created
+      ? keyPage(created.apiKey, 'subscriptions')
       : { to: 'subscriptions', done: 'saved' }
   }
 }
@@ -199,10 +199,10 @@ const refunds: ConsolePage = {
   id: 'getOperatorRefunds',
   path: 'refunds',
   summary: 'Refunds, first those with an unknown outcome',
-  async show(asked) {
-    const { link } = asked
-    const view = viewOf(asked, 'view', VIEWS)
-    const { rows, pages } = await rowsOf<AdminRefund>(asked, '/api/admin/refunds', 'refunds', { view })
+  async show(request) {
+    const { link } = request
+    const view = viewOf(request, 'view', VIEWS)
+    const { rows, pages } = await rowsOf<AdminRefund>(request, '/api/admin/refunds', 'refunds', { view })
     return {
       title: 'Refunds',
       content: html`
@@ -235,8 +235,8 @@ const refund: ConsolePage = {
   id: 'getOperatorRefund',
   path: 'refunds/:refundId',
   summary: 'One refund, and settling it manually',
-  async show(asked) {
-    const found = await asked.api.get<AdminRefund>(`/api/admin/refunds/${asked.id('refundId')}`)
+  async show(request) {
+    const found = await request.api.get<AdminRefund>(`/api/admin/refunds/${request.id('refundId')}`)
     const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
     return {
       title: t`Refund ${found.refundId}`,
@@ -261,7 +261,7 @@ const refund: ConsolePage = {
         ${
           isOpen
             ? settlementSection(
-                asked,
+                request,
                 {
                   provider: found.provider,
                   amount: sats(found.amountSatoshis),
@@ -273,7 +273,7 @@ const refund: ConsolePage = {
                 },
                 {
                   fields: field({
-                    ...fieldsOf(asked, 'settle')('providerRefundId'),
+                    ...fieldsOf(request, 'settle')('providerRefundId'),
                     label: 'Provider refund ID, if sent',
                     attributes: { maxlength: 200 }
                   })

@@ -29,10 +29,10 @@ export const operatorRoutes: ConsolePage = {
   id: 'getOperatorRoutes',
   path: 'routes',
   summary: 'What is live: the chain of each route, its price, how its upstream is, and its last errors',
-  async show(asked) {
-    const view = viewOf(asked, 'view', VIEWS)
-    const page = pageOf(asked)
-    const routes = await asked.api.get<readonly LiveRoute[]>(`/api/admin/routes?of=${view}`)
+  async show(request) {
+    const view = viewOf(request, 'view', VIEWS)
+    const page = pageOf(request)
+    const routes = await request.api.get<readonly LiveRoute[]>(`/api/admin/routes?of=${view}`)
     const shown = routes.slice((page - 1) * AT_ONCE, page * AT_ONCE)
     return {
       title: 'Routes',
@@ -40,7 +40,7 @@ export const operatorRoutes: ConsolePage = {
         ${viewForm(choice('view', 'View', VIEWS, view))}
         ${view === 'file' ? shown.map(drawn) : ownRoutes(routes)}
         ${routes.length > 0 ? null : html`<p class="empty">The file has no routes. Add one under <code>routes</code>; it takes effect when you save the file.</p>`}
-        ${view === 'file' ? numberedPager(asked, 'routes', { view }, routes.length > page * AT_ONCE, [t('Before'), t('Next')]) : null}`
+        ${view === 'file' ? numberedPager(request, 'routes', { view }, routes.length > page * AT_ONCE, [t('Before'), t('Next')]) : null}`
     }
   }
 }
@@ -89,8 +89,8 @@ function drawn(route: LiveRoute, nth: number): VNode {
 }
 
 function goneThrough(sums: LiveRoute['day']): string {
-  const { asked, p50, p99, paidRequests, requests, serverErrors } = sums
-  return t`${count(requests)} requests, ${count(asked)} 402 responses, ${count(paidRequests)} paid requests, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); p50 ${latency(p50)}, p99 ${latency(p99)}`
+  const { asked: challenges, p50, p99, paidRequests, requests, serverErrors } = sums
+  return t`${count(requests)} requests, ${count(challenges)} 402 responses, ${count(paidRequests)} paid requests, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); p50 ${latency(p50)}, p99 ${latency(p99)}`
 }
 
 /** Plugins in execution order, and the upstream. */

@@ -28,10 +28,10 @@ export const operatorSessions: ConsolePage = {
   id: 'getOperatorSessions',
   path: 'sessions',
   summary: 'Prepaid sessions, and refunds that need attention',
-  async show(asked) {
-    const { link } = asked
-    const view = viewOf(asked, 'view', VIEWS)
-    const { rows, pages } = await rowsOf<PrepaidSessionView>(asked, '/api/admin/sessions', 'sessions', { view })
+  async show(request) {
+    const { link } = request
+    const view = viewOf(request, 'view', VIEWS)
+    const { rows, pages } = await rowsOf<PrepaidSessionView>(request, '/api/admin/sessions', 'sessions', { view })
     return {
       title: 'Sessions',
       content: html`
@@ -64,8 +64,8 @@ export const operatorSession: ConsolePage = {
   id: 'getOperatorSession',
   path: 'sessions/:sessionId',
   summary: 'One prepaid session, and settling its refund manually',
-  async show(asked) {
-    const found = await asked.api.get<PrepaidSessionView>(`/api/admin/sessions/${asked.id('sessionId')}`)
+  async show(request) {
+    const found = await request.api.get<PrepaidSessionView>(`/api/admin/sessions/${request.id('sessionId')}`)
     const { refund } = found
     const isUnsent = found.closedAt !== null && (refund.status === null || refund.status === 'failed')
     const isSettleable = isUnsent || refund.status === 'pending' || refund.status === 'processing'
@@ -100,7 +100,7 @@ export const operatorSession: ConsolePage = {
                 <p>The refund was not sent. Leave the invoice empty to use the session's return invoice.</p>
                 <form method="post" class="form">
                   <input type="hidden" name="do" value="again" />
-                  ${field({ ...fieldsOf(asked, 'again')('returnInvoice'), label: 'New invoice from the client, without an amount', attributes: { maxlength: 4096 } })}
+                  ${field({ ...fieldsOf(request, 'again')('returnInvoice'), label: 'New invoice from the client, without an amount', attributes: { maxlength: 4096 } })}
                   <button class="button" type="submit">Retry refund</button>
                 </form></section>`
             : null
@@ -108,7 +108,7 @@ export const operatorSession: ConsolePage = {
         ${
           isSettleable && refund.settledBy === null
             ? settlementSection(
-                asked,
+                request,
                 {
                   provider: t('your provider'),
                   amount: sats(refund.satoshis),
@@ -154,13 +154,13 @@ interface PayoutFacts {
 
 /** Steps that settle a payout with a lost answer. `more`: additional content of a page. */
 export function settlementSection(
-  asked: Pick<PageRequest, 'ctx' | 'form' | 'problem'>,
+  request: Pick<PageRequest, 'ctx' | 'form' | 'problem'>,
   { amount, provider, references, sentAt }: PayoutFacts,
   more: { readonly words?: string; readonly fields?: VNode }
 ): VNode {
-  const { ctx, form } = asked
+  const { ctx, form } = request
   const by = ctx.principal?.id === 'admin' ? '' : ctx.principal?.id
-  const of = fieldsOf(asked, 'settle')
+  const of = fieldsOf(request, 'settle')
   return html`<section aria-labelledby="settle"><h2 id="settle">Settle manually</h2>
     <form method="post" class="form">
       <input type="hidden" name="do" value="settle" />

@@ -74,7 +74,7 @@ export function passkeyOperations(dependencies: {
   ): Promise<T> => {
     const principal = principalOf(session, 'merchant') ?? principalOf(session, 'admin')
     if (principal === null) throw new TypeError('a session is of an account or of an operator')
-    const end = await trail.begin({ principal, operation, target, asked: {} })
+    const end = await trail.begin({ principal, operation, target, input: {} })
     try {
       const { result, status, made } = await change()
       await end(status, made === undefined ? {} : { passkeyId: made })

@@ -178,14 +178,14 @@ const rows: readonly Row[] = [
   listing('a caller that resumes where the list ended misses nothing', async (t, subject) => {
     const since = subject.clock.now()
     const found = new Set<string>()
-    const wanted = new Set<string>()
+    const expected = new Set<string>()
     let position: string | null = null
     for (let round = 0; round < 6; round++) {
       for (let count = 0; count <= round; count++) {
         const charge = await create(subject)
         subject.clock.advance(1_000)
         await subject.settle(charge)
-        wanted.add(charge.chargeId)
+        expected.add(charge.chargeId)
         await create(subject)
       }
       for (let calls = 0; calls < 50; calls++) {
@@ -194,7 +194,7 @@ const rows: readonly Row[] = [
         position = list.position
         if (list.reach !== 'more') break
       }
-      t.same([...found].toSorted(), [...wanted].toSorted(), `round ${round}`)
+      t.same([...found].toSorted(), [...expected].toSorted(), `round ${round}`)
     }
   }),
   all('a good key proves good', async (t, subject) => {
@@ -205,12 +205,12 @@ const rows: readonly Row[] = [
     if (foreign === null) return
     const { isValid, message } = await provider.validateKey(foreign)
     t.notOk(isValid)
-    const told = /offline, or the connection was deleted/
+    const expected = /offline, or the connection was deleted/
     const isSilence = subject.foreignIsSilence === true
-    if (isSilence) t.match(message, told)
+    if (isSilence) t.match(message, expected)
     await t.rejects(
       provider.createCharge(foreign, request),
-      isSilence ? { fault: 'timeout', message: told } : ProviderRefused
+      isSilence ? { fault: 'timeout', message: expected } : ProviderRefused
     )
   }),
   called('a key of another form is refused without a call', async (t, { provider, wire }) => {

@@ -8,17 +8,17 @@ const ready = (status: string) => Buffer.from(`Z\0\0\0\x05${status}`, 'latin1')
 
 /** A database that notes what it is asked, and answers in two pieces of the same memory, as PGlite does. */
 function recording(): { readonly database: ProtocolExecutor; readonly asked: string[] } {
-  const asked: string[] = []
+  const requests: string[] = []
   const memory = Buffer.alloc(6)
   return {
-    asked,
+    asked: requests,
     database: {
       execProtocolRaw: async message => {
-        asked.push(`kept ${Buffer.from(message).toString('latin1')}`)
+        requests.push(`kept ${Buffer.from(message).toString('latin1')}`)
         return ready('I')
       },
       execProtocolRawStream: async (message, { onRawData }) => {
-        asked.push(Buffer.from(message).toString('latin1'))
+        requests.push(Buffer.from(message).toString('latin1'))
         for (const piece of ['one', 'twotwo']) onRawData(memory.subarray(0, memory.write(piece)))
       }
     }
@@ -28,10 +28,10 @@ function recording(): { readonly database: ProtocolExecutor; readonly asked: str
 t.test(
   'an answer is whole, and taken where PGlite keeps nothing of it; only a start-up message has another way',
   async t => {
-    const { database, asked } = recording()
+    const { database, asked: requests } = recording()
     t.equal(Buffer.from(await answerTo(database, Buffer.from('Qabc'))).toString(), 'onetwotwo')
     t.same(await answerTo(database, Buffer.from('\0\0\0\x08', 'latin1')), ready('I'))
-    t.same(asked, ['Qabc', 'kept \0\0\0\x08'])
+    t.same(requests, ['Qabc', 'kept \0\0\0\x08'])
   }
 )
 
@@ -51,7 +51,7 @@ t.test('a session is idle after "ready for query" outside a transaction alone', 
 t.test(
   'the log is cut each 20,000 messages and tables are cleaned each 200,000, when no transaction is open',
   async t => {
-    const { database, asked } = recording()
+    const { database, asked: requests } = recording()
     const upkeep = new Upkeep()
     let turns = 0
     const messages = async (count: number, idle = true) => {
@@ -61,36 +61,36 @@ t.test(
         await upkeep.run(database)
       }
     }
-    const cleaned = () => asked.filter(text => !text.includes('relpages'))
+    const cleaned = () => requests.filter(text => !text.includes('relpages'))
     await messages(199)
     t.equal(turns, 0)
     await messages(1)
     t.match(
-      asked,
+      requests,
       [/default_statistics_target = 1;[^]*relpages/],
       'tables that grew are looked at, with a short sample'
     )
     await messages(19_799)
     t.same(cleaned(), [])
-    const looks = asked.length
-    t.ok(looks > 15 && looks < 25, `${looks} looks at tables`)
+    const polls = requests.length
+    t.ok(polls > 15 && polls < 25, `${polls} looks at tables`)
     await messages(5_000, false)
-    t.same([cleaned(), asked.length], [[], looks], 'a transaction is not disturbed')
+    t.same([cleaned(), requests.length], [[], polls], 'a transaction is not disturbed')
     await messages(1)
     t.same(cleaned(), ['Q\0\0\0\x0fcheckpoint\0'])
     await messages(180_000)
-    t.equal(asked.filter(text => text.includes('checkpoint')).length, 10)
-    t.equal(asked.filter(text => text.includes('vacuum analyze')).length, 1)
+    t.equal(requests.filter(text => text.includes('checkpoint')).length, 10)
+    t.equal(requests.filter(text => text.includes('vacuum analyze')).length, 1)
   }
 )
 
 t.test('tables are looked at after a megabyte of messages, however few they were', async t => {
-  const { database, asked } = recording()
+  const { database, asked: requests } = recording()
   const upkeep = new Upkeep()
   const messages = async (count: number, bytes: number) => {
-    const before = asked.length
+    const before = requests.length
     for (let n = 0; n < count; n++) if (upkeep.due(bytes)) await upkeep.run(database)
-    return asked.length - before
+    return requests.length - before
   }
   t.equal(await messages(31, 32_768), 0)
   t.equal(await messages(1, 32_768), 1)

@@ -357,27 +357,27 @@ fix('a server that accepts and closes without a word fails the statement', {
 
 outlasts('a connection that could not be made keeps its place in the pool', {
   bare: async (t, server) => {
-    let away = true
+    let isDown = true
     const sql = bareClient(t, server, {
       socket: async () => {
-        if (away) throw new Error('away')
+        if (isDown) throw new Error('away')
         return plainSocket(server)
       }
     })
     t.match(await faultOf(sql`select 1`), { message: 'away' })
-    away = false
+    isDown = false
     return outcomeOf(sql`select 2`)
   },
   fixed: async (t, server) => {
     const { port } = server
     const socket = postgresSocket(null, 5_000, new Silence(60_000))
-    let away = true
+    let isDown = true
     const sql = fixedClient(t, server, undefined, {
       // Port 1 of loopback refuses.
-      socket: () => socket({ host: ['127.0.0.1'], port: [away ? 1 : port] })
+      socket: () => socket({ host: ['127.0.0.1'], port: [isDown ? 1 : port] })
     })
     t.match(await faultOf(sql`select 1`), { code: 'ECONNREFUSED' })
-    away = false
+    isDown = false
     await sql`select 2`
   }
 })

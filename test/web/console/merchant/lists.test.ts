@@ -10,7 +10,7 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
   const page = async (path: string) => await read(`/console/${path}`)
   const ids: string[] = []
   for (const [nth, amount] of ['0.00010000', '0.00020000', '0.00040000'].entries()) {
-    const made = await gateway.merchantSend('POST', '/api/payments', {
+    const created = await gateway.merchantSend('POST', '/api/payments', {
       orderId: `order-${nth}`,
       amount,
       currency: 'BTC',
@@ -18,7 +18,7 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
       customerEmail: 'buyer@example.com',
       metadata: { seat: '<i>12</i>' }
     })
-    const { invoiceId, lightningInvoice } = made.json() as { invoiceId: string; lightningInvoice: string }
+    const { invoiceId, lightningInvoice } = created.json() as { invoiceId: string; lightningInvoice: string }
     ids.push(invoiceId)
     if (nth === 2) continue
     await gateway.pay(lightningInvoice)
@@ -71,8 +71,8 @@ t.test('lists: the page of a payment shows its own webhooks', async t => {
   await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: 'https://shop.example.com/hooks' })
   const ids: string[] = []
   for (const orderId of ['a', 'b']) {
-    const made = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.0001', currency: 'BTC' })
-    const { invoiceId, lightningInvoice } = made.json() as { invoiceId: string; lightningInvoice: string }
+    const created = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.0001', currency: 'BTC' })
+    const { invoiceId, lightningInvoice } = created.json() as { invoiceId: string; lightningInvoice: string }
     ids.push(invoiceId)
     await gateway.pay(lightningInvoice)
     await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)

@@ -12,8 +12,12 @@ interface Made {
 }
 
 async function paymentOf(gateway: TestGateway, orderId: string) {
-  const made = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00010000', currency: 'BTC' })
-  return made.json() as Made
+  const created = await gateway.merchantSend('POST', '/api/payments', {
+    orderId,
+    amount: '0.00010000',
+    currency: 'BTC'
+  })
+  return created.json() as Made
 }
 
 async function brought(gateway: TestGateway, { invoiceId, lightningInvoice }: Made, state: string, sats = 0) {
@@ -134,9 +138,9 @@ t.test('after the plan has ended payments remain visible, and every page says ho
 t.test("a fault in a page's address is reported as the API reports it", async t => {
   const { visit } = await openConsole(t)
   for (const path of ['/console/payments?from=foo', '/console/payments?after=foo', '/console/sales?after=foo']) {
-    const told = await visit(path)
-    t.equal(told.status, 400, path)
-    t.match(told.text, /Invalid address/, path)
+    const response = await visit(path)
+    t.equal(response.status, 400, path)
+    t.match(response.text, /Invalid address/, path)
   }
 })
 

@@ -71,9 +71,9 @@ t.test('apis: the page says why an API cannot be sold, and tests the target when
   const { gateway, visit, read, get } = await openConsole(t)
   await gateway.database.sql`update merchants set primary_key = null, alternate_key = null`
   const form = { do: 'make', name: 'Weather', targetBaseUrl: 'http://127.0.0.1:1024/v1', defaultPriceSats: '5' }
-  const made = await visit('/console/apis', form)
-  t.equal(made.status, 303)
-  const path = `/console/apis/${/apis\/([a-z0-9-]+)/.exec(String(made.headers['location']))?.[1] ?? ''}`
+  const created = await visit('/console/apis', form)
+  t.equal(created.status, 303)
+  const path = `/console/apis/${/apis\/([a-z0-9-]+)/.exec(String(created.headers['location']))?.[1] ?? ''}`
   t.match(await read('/console/apis'), /cannot be sold: no provider key/)
   t.match(await read(path), /href="[^"]*console\/settings"/)
   await savedKey(gateway, KEY)

@@ -20,8 +20,8 @@ async function payments({ merchantSend }: TestGateway) {
 
 /** Session of a key that may only read, as a viewer. */
 async function viewer(gateway: TestGateway) {
-  const made = await gateway.merchantSend('POST', '/api/merchant/keys', { name: 'Books', isReadOnly: true })
-  return await sessionOf(gateway, (made.json() as { apiKey: string }).apiKey)
+  const created = await gateway.merchantSend('POST', '/api/merchant/keys', { name: 'Books', isReadOnly: true })
+  return await sessionOf(gateway, (created.json() as { apiKey: string }).apiKey)
 }
 
 t.test('till: a payment in satoshis or dollars is shown as a code, and a form sent twice makes one', async t => {

@@ -28,8 +28,8 @@ function inWords(endpoints: readonly Endpoint[]): string {
 }
 
 /** Prices of an API's addresses with forms to set and remove one. */
-export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: ProxyView): VNode {
-  const of = fieldsOf(asked, 'endpoint')
+export function endpointPrices(request: PageRequest, { proxyId, endpoints }: ProxyView): VNode {
+  const of = fieldsOf(request, 'endpoint')
   const was = markOf(endpoints)
   return html`
     ${table(
@@ -41,7 +41,7 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
         {
           title: 'Remove',
           cell: one =>
-            !may(asked, 'editor')
+            !may(request, 'editor')
               ? null
               : action(
                   'Remove',
@@ -54,14 +54,14 @@ export function endpointPrices(asked: PageRequest, { proxyId, endpoints }: Proxy
       html`<p>All paths have the same price. Set a path's price below. For metered prices, use <code>PUT /api/proxy/${proxyId}</code>.</p>`
     )}
     ${forRole(
-      asked,
+      request,
       'editor',
       html`<form method="post" class="form" aria-label="Price of a path">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
         ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS], of('method').value)}
         ${field({ ...of('pathPattern'), label: 'Path', hint: 'Relative to the address for buyers. End with /* to include all paths below.', attributes: { required: true, maxlength: 500, placeholder: '/v1/reports/*' } })}
-        ${priceFields(asked, 'endpoint', 'Price of a request', null, undefined)}
+        ${priceFields(request, 'endpoint', 'Price of a request', null, undefined)}
         <button class="button" type="submit">Set price</button>
       </form>`
     )}`
@@ -94,13 +94,13 @@ type Price = NonNullable<ProxyView['defaultPrice']>
 
 /** Fields of a price: satoshis, another currency, or an amount for each value of a field such as the model. */
 export function priceFields(
-  asked: Pick<PageRequest, 'form' | 'problem'>,
+  request: Pick<PageRequest, 'form' | 'problem'>,
   which: string,
   label: string,
   sats: number | null,
   price: Price | undefined
 ): VNode {
-  const of = fieldsOf(asked, which)
+  const of = fieldsOf(request, which)
   // Tables by a header or the query are changed by the API alone.
   const table = typeof price === 'object' && 'json' in price.by ? { ...price, by: price.by.json } : null
   const amounts = of('amounts', table === null ? '' : linesOf(table.of))

@@ -7,10 +7,10 @@ import { field, fieldsOf, textArea, ticks } from '../../parts.ts'
 import { forRole } from '../../words.ts'
 
 /** Form of an API's settings. The secret is write-only. */
-export function apiSettings(asked: PageRequest, proxy: ProxyView): VNode {
-  const of = fieldsOf(asked, 'settings')
+export function apiSettings(request: PageRequest, proxy: ProxyView): VNode {
+  const of = fieldsOf(request, 'settings')
   return html`<section aria-labelledby="settings"><h2 id="settings">Settings</h2>${forRole(
-    asked,
+    request,
     'editor',
     html`<form method="post" class="form">
       <input type="hidden" name="do" value="settings" /><input type="hidden" name="was" value=${settingsMark(proxy)} />
