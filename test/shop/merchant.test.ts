@@ -273,7 +273,8 @@ t.test('the merchant side of the shop', async t => {
       const merchant = await opened(gateway, {
         domesticShippingUsd: 4.99,
         freeShippingThresholdUsd: 50,
-        registryCategories: '[]'
+        registryCategories: '[]',
+        registryDescription: 'Books'
       })
       const before = (await merchant.send('GET', PATH)).json() as Record<string, unknown>
       for (const body of [
@@ -290,7 +291,9 @@ t.test('the merchant side of the shop', async t => {
           domesticShippingUsd: 0,
           isActive: false,
           freeShippingThresholdUsd: null,
-          registryCategories: null
+          listInRegistry: true,
+          registryCategories: null,
+          registryDescription: null
         })
       ).json() as Record<string, unknown>
       t.same(changed, {
@@ -298,7 +301,9 @@ t.test('the merchant side of the shop', async t => {
         domesticShippingUsd: 0,
         isActive: false,
         freeShippingThresholdUsd: null,
+        listInRegistry: true,
         registryCategories: null,
+        registryDescription: null,
         updatedAt: changed['updatedAt']
       })
       t.same((await merchant.send('GET', PATH)).json(), changed)
