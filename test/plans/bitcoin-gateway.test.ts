@@ -3,6 +3,7 @@ import { asPerson, sessionOf } from '../web/console/session.ts'
 import { JobTable } from '../../src/platform/jobs/table.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
+import { mailedLinks } from '../web/sign-in/mails.ts'
 
 interface Created extends Readonly<
   Record<'subscriptionId' | 'invoiceId' | 'lightningInvoice' | 'paymentHash' | 'payUrl' | 'expiresAt', string>
@@ -78,6 +79,10 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
       const [row] = await gateway.database
         .sql`select merchant_id from bitcoin_subscriptions where id = ${made.subscriptionId}`
       t.equal(row?.['merchant_id'], merchantId, 'renewed for the account from here on')
+      const links = await mailedLinks(gateway.data, email, 1)
+      t.equal(links.length, 1)
+      t.notOk(links[0]?.includes(apiKey), 'the mail has a link, never the key (decision 155)')
+      t.equal((await gateway.send('POST', new URL(links[0] ?? '').pathname)).status, 303, 'which signs in')
     }
   )
 
