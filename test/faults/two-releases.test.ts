@@ -53,23 +53,34 @@ t.test(
     const sql = postgres(url, { max: 1, onnotice: () => {} })
     t.teardown(() => sql.end())
     const upstream = await countingUpstream(t)
-    const yaml = shopYaml(upstream.origin, {
-      replace: [
-        ['mode: development', 'payment: { maxOutstanding: { address: 10000 } }\nmode: development'],
-        [
-          'routes:\n',
-          `routes:
+    const yaml = (maxOutstanding: string) =>
+      shopYaml(upstream.origin, {
+        replace: [
+          ['mode: development', `payment: { maxOutstanding: { ${maxOutstanding} } }\nmode: development`],
+          [
+            'routes:\n',
+            `routes:
   - match: { path: ${POLLS} }
     chain: paid
     upstream: { url: "${upstream.origin}" }
     meter: { unit: request, bundle: ${BUNDLE} sats, usage: requests, prices: 1 sat }
 `
+          ]
         ]
-      ]
-    })
+      })
+    // The former release has a cap for a place too, which this one derives.
+    const [theirs, ours] = [yaml('address: 10000, place: 10000'), yaml('address: 10000')]
     const data = temporaryFolder(t)
     const start = async (more: { program?: string } = {}) =>
-      unshed(await spawnGateway(t, { yaml, data, documented: false, env: { DATABASE_URL: url }, ...more }))
+      unshed(
+        await spawnGateway(t, {
+          yaml: more.program === undefined ? ours : theirs,
+          data,
+          documented: false,
+          env: { DATABASE_URL: url },
+          ...more
+        })
+      )
     const applied = async () => Number((await sql`select count(*) as count from schema_migrations`)[0]?.['count'])
 
     const before = await start({ program })
@@ -171,7 +182,7 @@ t.test(
     const [sold] = await sql`select count(*) as count from challenges where paid_at is not null`
     t.equal(Number(sold?.['count']), tokens.length + singles.length + 1, 'each payment is recorded once')
 
-    const refused = spawnSync(process.execPath, [program, 'start', '--config', after.file], {
+    const refused = spawnSync(process.execPath, [program, 'start', '--config', before.file], {
       env: { PATH: process.env['PATH'], HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, DATABASE_URL: url },
       encoding: 'utf8',
       timeout: 120_000
