@@ -43,7 +43,7 @@ const featureNames: Readonly<Record<GatedFeature, string>> = Object.freeze({
 /**
  * Subscription gate: the error for this account, or null (contract, Errors: 403; decisions 82, 83 and 86). Checks in
  * order: inactive, subscription required, not active, period expired, feature; the free plan skips the middle three.
- *; a period still runs at the millisecond of its end.
+ * A period still runs at the millisecond of its end.
  */
 export function gate(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null {
   if (!merchant.isActive) {

@@ -53,6 +53,17 @@ export interface CreatorDependencies {
   refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
 }
 
+/** @throws GateError 403 where the account may not take payments in the currency (decision 51) */
+export async function requireCurrency(
+  { clock, refusal }: Pick<CreatorDependencies, 'clock' | 'refusal'>,
+  merchant: Merchant,
+  currency: Currency
+): Promise<void> {
+  if (currency !== 'EUR' && currency !== 'GBP') return
+  const refused = await refusal(merchant, 'multi_currency', clock.now())
+  if (refused !== null) throw refused
+}
+
 /**
  * Milliseconds for which a create holds its order id, longer than any provider timeout. Afterward its process is
  * presumed dead.
@@ -82,10 +93,7 @@ export class PaymentCreator {
   ): Promise<Payment> {
     const { clock, random, store } = this.#dependencies
     const details = checkInput(input)
-    if (details.currency === 'EUR' || details.currency === 'GBP') {
-      const refusal = await this.#dependencies.refusal(merchant, 'multi_currency', clock.now())
-      if (refusal !== null) throw refusal
-    }
+    await requireCurrency(this.#dependencies, merchant, details.currency)
     const now = clock.now()
     const reservation: Reservation = {
       merchantId: merchant.id,

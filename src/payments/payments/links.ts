@@ -16,7 +16,7 @@ import type { Database } from '../../platform/database/database.ts'
 import { integer, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 import { pause, type Clock } from '../../platform/system/clock.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
-import { checkInput } from './creator.ts'
+import { checkInput, requireCurrency } from './creator.ts'
 import { type Payment, PaymentInput } from './schema.ts'
 import type { Payments } from './service.ts'
 import { Type, type Static } from 'typebox'
@@ -66,9 +66,9 @@ export class PaymentLinks {
     this.#dependencies = dependencies
   }
 
-  /** @throws ValidationError 400, ShortError 400 for an amount that its currency does not allow, and for too many links */
+  /** @throws ValidationError 400, ShortError 400 for an amount that its currency does not allow, and for too many links, GateError 403 */
   async create(
-    { id: merchantId }: Merchant,
+    merchant: Merchant,
     {
       amount = null,
       currency,
@@ -77,8 +77,10 @@ export class PaymentLinks {
       readonly amount?: number | string | null
     }
   ): Promise<PaymentLink> {
-    const { clock, database, random } = this.#dependencies
+    const { clock, database, gate, random } = this.#dependencies
     const fixed = amount === null ? null : requestedPrice({ amount, currency }).amount
+    await requireCurrency({ clock, refusal: (...of) => gate.refusal(...of) }, merchant, currency)
+    const merchantId = merchant.id
     const link: PaymentLink = {
       linkId: randomToken(16, random),
       merchantId,

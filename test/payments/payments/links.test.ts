@@ -68,6 +68,17 @@ t.test('payment links: an open amount takes what can be paid, and says what is w
   t.match([...(await kept(gateway))], [{ amount: '0.000025' }, { amount: '2.5', currency: 'USD' }])
 })
 
+t.test('payment links: an account without multi_currency makes none in euros, which no one could pay', async t => {
+  const gateway = await startGateway(t)
+  await gateway.database.sql`update merchants set plan_tier = 'free', multi_currency_enabled = false`
+  for (const currency of ['EUR', 'GBP']) {
+    const refused = await gateway.merchantSend('POST', '/api/merchant/payment-links', { currency })
+    t.equal(refused.status, 403)
+    t.match(refused.json(), { error: 'Feature not available', feature: 'multi_currency' })
+  }
+  t.equal((await gateway.merchantSend('POST', '/api/merchant/payment-links', { currency: 'USD' })).status, 201)
+})
+
 t.test('payment links: one client makes 10 open invoices while others still pay, and all together 200', async t => {
   const gateway = await startGateway(t, { yaml: behindProxy })
   const link = await made(gateway, { currency: 'USD', amount: 1 })
