@@ -160,7 +160,7 @@ export class Invoicing {
   ): Promise<StockedInvoice> {
     const { amountSats, tokenPath, fiat } = offer
     const description = shortDescription(offer.description, roomBeside(tokenPath, fiat))
-    const plain = { amountSats, description, expirySeconds, standing: priority }
+    const plain = { amountSats, description, expirySeconds, priority }
     if (hashed === undefined) return this.#checked(payee, offer, await this.#inTime(payee.createInvoice(plain)))
     let created: StockedInvoice
     try {

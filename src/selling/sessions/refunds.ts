@@ -254,8 +254,8 @@ export class SessionRefunds {
       const refund = refundingOf(session)
       if (session === null || refund?.reference !== seen.reference) return null
       if (!isUnknownToProvider(refund) || refund.requestedAt !== seen.requestedAt) return null
-      const requested = { ...refund, askedAt: clock.now() }
-      await store.refund(sql, id, requested, null, requested.askedAt + SEND_WITHIN)
+      const requested = { ...refund, requestedAt: clock.now() }
+      await store.refund(sql, id, requested, null, requested.requestedAt + SEND_WITHIN)
       return { session, refund: requested }
     })
     if (lost === null) return
