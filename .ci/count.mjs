@@ -48,7 +48,12 @@ function count(file) {
     if (/# (SKIP|TODO)/i.test(rest)) found.skipped++
     else if (verdict === 'ok') found.passed++
     else {
-      if (closed !== undefined && found.failed > closed.before) continue
+      if (closed !== undefined && found.failed > closed.before) {
+        // How the process of a group ended: by a signal, the failures inside it say nothing.
+        const ended = diagnosisOf(lines, at).told.filter(line => /^(?:exitCode|signal): /.test(line))
+        found.failures.at(-1)?.told.push(...ended)
+        continue
+      }
       found.failed++
       const outer = path.slice(0, depth).map(each => each?.name ?? '')
       found.failures.push({ name: [...outer, name].filter(Boolean).join(' > '), ...diagnosisOf(lines, at) })
