@@ -7,7 +7,7 @@ import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { isoTime, iso } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { adminOperation, merchantOf, settingsRead } from '../../accounts/merchants/principal.ts'
 import type { Ledger } from './ledger.ts'
 import type { BalanceNow, Entry } from './balance.ts'
 import type { BalanceStore } from './store.ts'
@@ -71,18 +71,8 @@ export function balanceOperations({
   const listed = { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) }
   const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
   const missing = 'There is no such balance.'
-  const merchants = {
-    tag: 'Merchant',
-    access: 'merchant',
-    method: 'GET',
-    mount: { use: 'merchant-api', chain: 'settings-read' }
-  } as const
-  const operators = {
-    tag: 'Admin',
-    access: 'admin',
-    method: 'GET',
-    mount: { use: 'operator-api', chain: 'admin' }
-  } as const
+  const merchants = { ...settingsRead, method: 'GET' } as const
+  const operators = { ...adminOperation, method: 'GET' } as const
   return [
     defineOperation({
       id: 'getBalance',

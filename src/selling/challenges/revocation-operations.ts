@@ -7,7 +7,7 @@ import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { isHex32 } from '../../lightning/codecs/hmac.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { adminOperation, merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Claims } from '../holding/claims.ts'
 import type { AmbiguousLease } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
@@ -28,8 +28,6 @@ const Revoked = Type.Object(
   },
   { title: 'Revocation' }
 )
-
-const ADMIN = { use: 'operator-api', chain: 'admin' } as const
 
 const PaymentHash = Type.Object({ paymentHash: Type.String() })
 const ProxyId = Type.Object({ proxyId: Type.String() })
@@ -56,7 +54,7 @@ const missing = (what: string) => ({
  * own. Open to every plan, so that a leaked token can always be stopped.
  */
 export function revocationOperations(dependencies: RevocationDependencies): AnyOperation[] {
-  const operators = { tag: 'Admin', access: 'admin', mount: ADMIN, method: 'DELETE' } as const
+  const operators = { ...adminOperation, method: 'DELETE' } as const
   const mount = { use: 'merchant-api', chain: 'settings-write' } as const
   const merchants = { access: 'merchant', mount, method: 'DELETE' } as const
   return [
@@ -192,13 +190,11 @@ export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOp
       id: 'adminListAmbiguousLeases',
       method: 'GET',
       path: '/api/admin/leases/ambiguous',
-      mount: ADMIN,
+      ...adminOperation,
       summary:
         'Single-use credentials that count as spent though it is unknown whether their request was answered: its gateway died',
       description:
         "The payer may have been answered or not. Compare with the upstream's own records, and refund payers who got nothing.",
-      tag: 'Admin',
-      access: 'admin',
       query: Type.Object(pageQuery),
       responses: {
         200: {

@@ -15,7 +15,7 @@ import {
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { adminOperation, merchantOf, settingsRead } from '../../accounts/merchants/principal.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Earned, Earnings } from './earnings.ts'
 import type { Margins } from './margins.ts'
@@ -192,18 +192,8 @@ const earnedColumns: CsvColumns<Earned> = {
   ...memberColumns<Earned>('key', 'name', 'sales', 'sats')
 }
 
-const merchants = {
-  tag: 'Merchant',
-  access: 'merchant',
-  method: 'GET',
-  mount: { use: 'merchant-api', chain: 'settings-read' }
-} as const
-const operators = {
-  tag: 'Admin',
-  access: 'admin',
-  method: 'GET',
-  mount: { use: 'operator-api', chain: 'admin' }
-} as const
+const merchants = { ...settingsRead, method: 'GET' } as const
+const operators = { ...adminOperation, method: 'GET' } as const
 
 /** @throws ValidationError for two owners */
 function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly own?: boolean }): SalesOwner {

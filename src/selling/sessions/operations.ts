@@ -1,3 +1,4 @@
+import { adminOperation } from '../../accounts/merchants/principal.ts'
 import { pageRange, pageQuery } from '../../engine/operations/keyset.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, iso } from '../../engine/formats/iso-time.ts'
@@ -108,7 +109,6 @@ export function prepaidOperations({
   readonly overrides: RefundOverrides
   readonly clock: Clock
 }): AnyOperation[] {
-  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   const one = { description: 'The current state of the session.', schema: SessionView }
   const missing = 'There is no such session.'
   const found = async (id: string): Promise<PrepaidSession> => {
@@ -119,7 +119,7 @@ export function prepaidOperations({
   }
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminListSessions',
       method: 'GET',
       path: '/api/admin/sessions',
@@ -133,7 +133,7 @@ export function prepaidOperations({
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetSession',
       method: 'GET',
       path: '/api/admin/sessions/:sessionId',
@@ -144,7 +144,7 @@ export function prepaidOperations({
       handle: async ({ params }) => ({ status: 200, body: view(await found(params.sessionId)) })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminCloseSession',
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/close',
@@ -162,7 +162,7 @@ export function prepaidOperations({
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminRefundSession',
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/refund',
@@ -183,7 +183,7 @@ export function prepaidOperations({
       })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminSettleSessionRefund',
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/settlement',

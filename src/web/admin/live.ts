@@ -1,3 +1,4 @@
+import { adminOperation } from '../../accounts/merchants/principal.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
 import { terminalOf } from '../../engine/checks/chains.ts'
 import { Type, type Static } from 'typebox'
@@ -118,10 +119,9 @@ export function configurationOperations({
   generation(): number
   readonly traffic: Pick<Traffic, 'byRoute' | 'latelyByRoute' | 'faults'>
 }): AnyOperation[] {
-  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminListRoutes',
       method: 'GET',
       path: '/api/admin/routes',
@@ -151,7 +151,7 @@ export function configurationOperations({
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetConfiguration',
       method: 'GET',
       path: '/api/admin/configuration',

@@ -1,3 +1,4 @@
+import { adminOperation } from '../../accounts/merchants/principal.ts'
 import { Type, type Static } from 'typebox'
 import type { GatewayError, ValidationError } from '../../engine/operations/errors.ts'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
@@ -23,7 +24,6 @@ import { Administration, type AdministrationDependencies } from './service.ts'
 import { known, knownPending, merchantIdOf, pendingIdOf, pendingView } from './views.ts'
 import { iso } from '../../engine/formats/iso-time.ts'
 
-const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 // Malformed ids are 404 like unknown ones (decision 10).
 const MerchantId = Type.Object({ merchantId: Type.String({ 'x-judged': true }) })
 const PendingId = Type.Object({ id: Type.String() })
@@ -44,7 +44,7 @@ export function adminOperations(dependencies: AdministrationDependencies): AnyOp
 function accounts(administration: Administration): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminListMerchants',
       method: 'GET',
       path: '/api/admin/merchants',
@@ -75,7 +75,7 @@ function accounts(administration: Administration): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminCreateMerchant',
       method: 'POST',
       path: '/api/admin/merchants',
@@ -98,7 +98,7 @@ function accounts(administration: Administration): AnyOperation[] {
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetMerchant',
       method: 'GET',
       path: '/api/admin/merchants/:merchantId',
@@ -112,7 +112,7 @@ function accounts(administration: Administration): AnyOperation[] {
       handle: async ({ params }) => ({ status: 200, body: await administration.merchant(params.merchantId) })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminUpdateMerchant',
       method: 'PUT',
       path: '/api/admin/merchants/:merchantId',
@@ -159,7 +159,7 @@ function nextQuery(
 function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminRegenerateKey',
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/regenerate-key',
@@ -176,7 +176,7 @@ function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] 
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminDeactivateMerchant',
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/deactivate',
@@ -191,7 +191,7 @@ function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] 
       }
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminReactivateMerchant',
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/reactivate',
@@ -210,7 +210,7 @@ function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] 
 function pendingSubscriptions(administration: Administration, { store }: AdministrationDependencies): AnyOperation[] {
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminListPendingSubscriptions',
       method: 'GET',
       path: '/api/admin/pending-subscriptions',
@@ -229,7 +229,7 @@ function pendingSubscriptions(administration: Administration, { store }: Adminis
       })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetPendingSubscription',
       method: 'GET',
       path: '/api/admin/pending-subscriptions/:id',
@@ -243,7 +243,7 @@ function pendingSubscriptions(administration: Administration, { store }: Adminis
       })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminApprovePendingSubscription',
       method: 'POST',
       path: '/api/admin/pending-subscriptions/:id/approve',
@@ -265,7 +265,7 @@ function pendingSubscriptions(administration: Administration, { store }: Adminis
       handle: async ({ params, body }) => ({ status: 200, body: await administration.approve(params.id, body) })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminRejectPendingSubscription',
       method: 'POST',
       path: '/api/admin/pending-subscriptions/:id/reject',

@@ -1,3 +1,4 @@
+import { adminOperation } from '../../accounts/merchants/principal.ts'
 import { nullableInteger, nullableText } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import type { Database } from '../../platform/database/database.ts'
@@ -130,10 +131,9 @@ export async function overview({
 }
 
 export function overviewOperations(dependencies: OverviewDependencies): AnyOperation[] {
-  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetOverview',
       method: 'GET',
       path: '/api/admin/overview',
@@ -143,7 +143,7 @@ export function overviewOperations(dependencies: OverviewDependencies): AnyOpera
       handle: async () => ({ status: 200, body: await overview(dependencies) })
     }),
     defineOperation({
-      ...common,
+      ...adminOperation,
       id: 'adminGetProviders',
       method: 'GET',
       path: '/api/admin/providers',
