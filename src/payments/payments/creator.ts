@@ -55,12 +55,13 @@ export interface CreatorDependencies {
 
 /** @throws GateError 403 where the account may not take payments in the currency (decision 51) */
 export async function requireCurrency(
-  { clock, refusal }: Pick<CreatorDependencies, 'clock' | 'refusal'>,
+  gate: Pick<CreatorDependencies, 'refusal'>,
   merchant: Merchant,
-  currency: Currency
+  currency: Currency,
+  now: number
 ): Promise<void> {
   if (currency !== 'EUR' && currency !== 'GBP') return
-  const refused = await refusal(merchant, 'multi_currency', clock.now())
+  const refused = await gate.refusal(merchant, 'multi_currency', now)
   if (refused !== null) throw refused
 }
 
@@ -93,7 +94,7 @@ export class PaymentCreator {
   ): Promise<Payment> {
     const { clock, random, store } = this.#dependencies
     const details = checkInput(input)
-    await requireCurrency(this.#dependencies, merchant, details.currency)
+    await requireCurrency(this.#dependencies, merchant, details.currency, clock.now())
     const now = clock.now()
     const reservation: Reservation = {
       merchantId: merchant.id,

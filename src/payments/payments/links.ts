@@ -79,7 +79,7 @@ export class PaymentLinks {
   ): Promise<PaymentLink> {
     const { clock, database, gate, random } = this.#dependencies
     const fixed = amount === null ? null : requestedPrice({ amount, currency }).amount
-    await requireCurrency({ clock, refusal: (...of) => gate.refusal(...of) }, merchant, currency)
+    await requireCurrency(gate, merchant, currency, clock.now())
     const merchantId = merchant.id
     const link: PaymentLink = {
       linkId: randomToken(16, random),
