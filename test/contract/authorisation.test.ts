@@ -109,309 +109,250 @@ interface Setting {
 }
 
 /** What is asked for. */
-interface PageRequest {
+interface PageRequest extends Pick<Asked, 'body' | 'cookie' | 'mine'> {
   readonly path: string
-  readonly body?: object
-  /** Who is signed in, where that counts. */
-  readonly cookie?: string
   /** What the browser says of where the request was made. */
   readonly site?: string
-  /** Appears in responses to the owner and the admin, and in no other. */
-  readonly mine?: string
 }
 
-interface Row {
-  readonly verdicts: Verdicts
+/**
+ * What is sent to an operation, and the verdict on it, where its declaration does not tell. Left out are its parameters
+ * (`PARAMETERS`), and the verdict on an operation for merchants or the admin: its first response for whom it is for, 404
+ * for another merchant where the path names what is the owner's, 401 for all others. What is public needs a row with
+ * its verdict, so that nothing is public by mistake.
+ */
+interface Row extends Asked {
+  readonly verdicts?: Verdicts
+  /** What another merchant is answered. */
+  readonly other?: number
   /** Where the key is, when not in X-API-Key. */
   readonly header?: 'x-admin-key'
   /** What a 401 says where no key is asked for. */
   readonly refusal?: string
-  ask(setting: Setting): PageRequest | Promise<PageRequest>
+  ask?(setting: Setting): Asked | Promise<Asked>
 }
 
-const plain = (verdicts: Verdicts, path: string, body?: object): Row => ({
-  verdicts,
-  ask: () => (body === undefined ? { path } : { path, body })
-})
-const row = (verdicts: Verdicts, ask: Row['ask']): Row => ({ verdicts, ask })
-const dashboard = (verdicts: Verdicts, path: string): Row => ({ ...plain(verdicts, path), header: 'x-admin-key' })
+interface Asked {
+  readonly params?: Readonly<Record<string, string>>
+  /** With its question mark. */
+  readonly query?: string
+  readonly body?: object
+  /** Who is signed in, where that counts. */
+  readonly cookie?: string
+  /** Appears in responses to the owner and the admin, and in no other; `:name` is a parameter. */
+  readonly mine?: string
+}
+
+const open200: Row = { verdicts: anyone(200) }
+const open404: Row = { verdicts: anyone(404) }
+const sold: Row = { verdicts: anyone(402) }
+const unauthorized: Row = { verdicts: anyone(401), refusal: 'Unauthorized' }
+const notSignedIn: Row = { verdicts: anyone(401), refusal: 'Not signed in' }
+/** What a browser is sent on to. */
+const redirect: Row = { verdicts: anyone(303) }
+/** What is sent is no form. */
+const noForm: Row = { verdicts: anyone(415), body: {} }
 /** Whom the file names as an operator. */
 const OPERATOR = 'operator@example.com'
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 const unique = () => randomBytes(6).toString('hex')
 const preimageOf = ({ gateway }: Setting, invoice: string) => gateway.pay(invoice)
+const anOrder = () => ({ body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' } })
+const aCheckout = () => ({ body: { plan: 'individual', email: `${unique()}@example.com` } })
+const ofDelivery = async (f: Setting) => ({ params: { id: await f.delivery() } })
+const ofPending = async (f: Setting) => ({ params: { id: String(await f.pending()) } })
+/** A key may be left out; one that is sent must be a merchant's. */
+const merchantOrNone = (right: number): Verdicts => ({ ...anyone(right), wrong: 401, inactive: 401, admin: 401 })
 
-/** What is sent to each operation, and the verdict on it: a new operation is not whole without its row. */
+const PARAMETERS: Readonly<Record<string, (setting: Setting) => string | Promise<string>>> = {
+  balanceId: () => '0'.repeat(64),
+  endpointId: f => f.endpoint(),
+  invoiceId: async f => (await f.payment()).invoiceId,
+  keyId: f => f.key(),
+  linkId: linkOf,
+  memberId: async f => String(await f.member()),
+  merchantId: f => String(f.owner.id),
+  orderId: async f => (await f.payment()).orderId,
+  passkeyId: () => 'a',
+  payToken: async f => (await f.payment(true)).payUrl.replace(/^.*\//, ''),
+  paymentHash: async f => (await f.challenge()).paymentHash,
+  proxyId: f => f.proxy(),
+  refundId: async f => (await f.refund()).refundId,
+  session: async f => (await checkoutPage(f)).replace(/^.*\//, ''),
+  sessionId: () => '0'.repeat(64),
+  slug: f => f.store(),
+  token: () => 'A'.repeat(43)
+}
+
 const rows: Readonly<Record<string, Row>> = {
-  getHealth: plain(anyone(200), '/health'),
-  getReady: plain(adminOrNone(200, 200), '/ready'),
-  getMetrics: plain(adminOrNone(200, 403), '/metrics'),
-  getOpenApi: plain(anyone(200), '/openapi.json'),
-  getOpenApiPart: plain(anyone(200), '/api/openapi/index.json'),
-  getWholeOpenApi: plain(anyone(200), '/api/openapi.json'),
-  getL402Manifest: plain(anyone(200), '/.well-known/l402.json'),
-  getL402Services: plain(anyone(200), '/.well-known/l402-services'),
-  get402IndexProof: plain(anyone(404), '/.well-known/402index-verify.txt'),
-  getSatringProof: plain(anyone(404), '/.well-known/satring-verify'),
-  getLlmsText: plain(anyone(200), '/llms.txt'),
-  getIcon: plain(anyone(200), '/favicon.ico'),
-  getRobots: plain(anyone(200), '/robots.txt'),
-  getPricing: plain(anyone(200), '/api/l402/pricing'),
-  getTokenStatus: plain(anyone(200), '/api/l402/status'),
-  getBalance: { ...plain(anyone(401), '/l402/balance'), refusal: 'Unauthorized' },
-  buyKey: plain(anyone(404), '/l402/keys', {}),
-  getKeyPage: plain(anyone(404), '/l402/keys'),
-  getKey: { ...plain(anyone(401), '/l402/keys/self'), refusal: 'Unauthorized' },
-  topUpKey: { ...plain(anyone(401), '/l402/keys/self/top-ups', { amount: 1 }), refusal: 'Unauthorized' },
-  getPing: plain(anyone(402), '/l402/test/ping'),
-  getDemoQuote: plain(anyone(402), '/demo/quote'),
-  getDemoCharge: plain(anyone(402), '/demo/charge'),
-  postDemoEcho: plain(anyone(402), '/demo/echo', {}),
-  setSandboxState: row(sandboxPayer(200), async f => ({
-    path: '/sandbox/state',
-    body: { invoice: (await f.challenge()).invoice, state: 'processing' },
-    mine: 'paymentHash'
-  })),
-  paySandboxInvoice: row(sandboxPayer(200), async f => ({
-    path: '/sandbox/pay',
-    body: { invoice: (await f.challenge()).invoice },
-    mine: 'preimage'
-  })),
+  getHealth: open200,
+  getReady: { verdicts: adminOrNone(200, 200) },
+  getMetrics: { verdicts: adminOrNone(200, 403) },
+  getOpenApi: open200,
+  getOpenApiPart: { ...open200, params: { part: 'index.json' } },
+  getWholeOpenApi: open200,
+  getL402Manifest: open200,
+  getL402Services: open200,
+  get402IndexProof: open404,
+  getSatringProof: open404,
+  getLlmsText: open200,
+  getIcon: open200,
+  getRobots: open200,
+  getPricing: open200,
+  getTokenStatus: open200,
+  getBalance: unauthorized,
+  buyKey: { ...open404, body: {} },
+  getKeyPage: open404,
+  getKey: unauthorized,
+  topUpKey: { ...unauthorized, body: { amount: 1 } },
+  getPing: sold,
+  getDemoQuote: sold,
+  getDemoCharge: sold,
+  postDemoEcho: { ...sold, body: {} },
+  setSandboxState: {
+    verdicts: sandboxPayer(200),
+    mine: 'paymentHash',
+    ask: async f => ({ body: { invoice: (await f.challenge()).invoice, state: 'processing' } })
+  },
+  paySandboxInvoice: {
+    verdicts: sandboxPayer(200),
+    mine: 'preimage',
+    ask: async f => ({ body: { invoice: (await f.challenge()).invoice } })
+  },
 
-  createChallenge: plain(merchant(200), '/api/l402/challenges', { resource: 'a', priceSats: 1 }),
-  listChallenges: row(merchant(200), async f => ({
-    path: '/api/l402/challenges',
-    mine: (await f.challenge()).paymentHash
-  })),
-  getChallenge: row(merchant(200, 404), async f => {
-    const { paymentHash } = await f.challenge()
-    return { path: `/api/l402/challenges/${paymentHash}`, mine: paymentHash }
-  }),
-  listEndpoints: row(merchant(200), async f => ({ path: '/api/l402/endpoints', mine: (await f.challenge()).resource })),
-  retireEndpoint: row(merchant(204, 404), async f => ({
-    path: '/api/l402/endpoints/retire',
-    body: { resource: (await f.challenge()).resource }
-  })),
-  verifyToken: row(merchant(200), async f => {
-    const { macaroon, invoice } = await f.challenge()
-    return {
-      path: '/api/l402/challenges/verify',
-      body: { macaroon, preimage: await preimageOf(f, invoice) },
-      mine: '"valid":true'
+  createChallenge: { body: { resource: 'a', priceSats: 1 } },
+  listChallenges: { ask: async f => ({ mine: (await f.challenge()).paymentHash }) },
+  getChallenge: { mine: ':paymentHash' },
+  listEndpoints: { ask: async f => ({ mine: (await f.challenge()).resource }) },
+  retireEndpoint: { other: 404, ask: async f => ({ body: { resource: (await f.challenge()).resource } }) },
+  verifyToken: {
+    mine: '"valid":true',
+    ask: async f => {
+      const { macaroon, invoice } = await f.challenge()
+      return { body: { macaroon, preimage: await preimageOf(f, invoice) } }
     }
-  }),
-  verifyCredential: row(merchant(200), async f => {
-    const { mppChallenge, invoice } = await f.challenge()
-    const challenge = readChallengeLine(mppChallenge)
-    if (challenge === null) throw new Error('the challenge has no Payment line')
-    return {
-      path: '/api/l402/challenges/verify-credential',
-      body: { credential: credentialOf(challenge, await preimageOf(f, invoice)) },
-      mine: '"valid":true'
+  },
+  verifyCredential: {
+    mine: '"valid":true',
+    ask: async f => {
+      const { mppChallenge, invoice } = await f.challenge()
+      const challenge = readChallengeLine(mppChallenge)
+      if (challenge === null) throw new Error('the challenge has no Payment line')
+      return { body: { credential: credentialOf(challenge, await preimageOf(f, invoice)) } }
     }
-  }),
+  },
+  revokeProxyTokens: { mine: 'issuedUntil' },
 
-  revokeToken: row(merchant(204, 404), async f => ({
-    path: `/api/merchant/tokens/${(await f.challenge()).paymentHash}`
-  })),
-  revokeTokens: plain(merchant(200), '/api/merchant/tokens'),
-  revokeProxyTokens: row(merchant(200, 404), async f => ({
-    path: `/api/proxy/${await f.proxy()}/tokens`,
-    mine: 'issuedUntil'
-  })),
+  createProxy: { body: { name: 'a', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 1 } },
+  listProxies: { ask: async f => ({ mine: await f.proxy() }) },
+  getProxy: { mine: ':proxyId' },
+  updateProxy: { body: { name: 'b' } },
+  testProxy: { mine: 'statusCode' },
 
-  createProxy: plain(merchant(201), '/api/proxy', {
-    name: 'a',
-    targetBaseUrl: 'https://api.example.com',
-    defaultPriceSats: 1
-  }),
-  listProxies: row(merchant(200), async f => ({ path: '/api/proxy', mine: await f.proxy() })),
-  getProxy: row(merchant(200, 404), async f => {
-    const proxyId = await f.proxy()
-    return { path: `/api/proxy/${proxyId}`, mine: proxyId }
-  }),
-  updateProxy: row(merchant(200, 404), async f => ({ path: `/api/proxy/${await f.proxy()}`, body: { name: 'b' } })),
-  deleteProxy: row(merchant(204, 404), async f => ({ path: `/api/proxy/${await f.proxy()}` })),
-  testProxy: row(merchant(200, 404), async f => ({ path: `/api/proxy/${await f.proxy()}/test`, mine: 'statusCode' })),
+  getMerchant: { ask: f => ({ mine: f.owner.email }) },
+  getQuickstart: { ask: f => ({ mine: `"merchantId":${f.owner.id},` }) },
+  setPrimaryKey: { body: { primaryApiKey: 'sandbox-next-key' } },
+  setAlternateKey: { body: { alternateApiKey: 'sandbox-next-key' } },
+  setPaymentProvider: { body: { provider: 'alternate' } },
+  getHome: open200,
+  setNotices: { body: { off: ['member'] } },
+  setReceiptNote: { body: { note: 'VAT GB1' } },
+  setEmail: { verdicts: merchant(409), body: { email: 'not-joined@example.com' } },
+  setName: { body: { name: 'Corner Coffee' } },
+  setColour: { body: { colour: '#c2410c' } },
+  setWebhook: { body: { webhookUrl: 'https://example.com/hook' } },
+  createTestAccount: { verdicts: merchant(201), ask: f => ({ mine: `"merchantId":-${f.owner.id},` }) },
+  regenerateKey: { ask: f => ({ mine: `"merchantId":${f.owner.id},` }) },
+  listApiKeys: { ask: async f => ({ mine: await f.key() }) },
+  createApiKey: { body: { name: 'a' } },
+  rotateApiKey: { body: {} },
 
-  getMerchant: row(merchant(200), f => ({ path: '/api/merchant/me', mine: f.owner.email })),
-  getLicense: plain(merchant(200), '/api/merchant/l402-status'),
-  getSubscription: plain(merchant(200), '/api/merchant/subscription'),
-  getUsage: plain(merchant(200), '/api/merchant/usage'),
-  getPlanInvoices: plain(merchant(200), '/api/merchant/subscription/invoices'),
-  getApiKeyInfo: plain(merchant(200), '/api/merchant/api-key-info'),
-  getQuickstart: row(merchant(200), f => ({ path: '/api/merchant/quickstart', mine: `"merchantId":${f.owner.id},` })),
-  setPrimaryKey: plain(merchant(200), '/api/merchant/primary-key', { primaryApiKey: 'sandbox-next-key' }),
-  setAlternateKey: plain(merchant(200), '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-next-key' }),
-  setPaymentProvider: plain(merchant(200), '/api/merchant/payment-provider', { provider: 'alternate' }),
-  getHome: plain(anyone(200), '/'),
-  setNotices: plain(merchant(200), '/api/merchant/notices', { off: ['member'] }),
-  getNotices: plain(merchant(200), '/api/merchant/notices'),
-  setReceiptNote: plain(merchant(200), '/api/merchant/receipt-note', { note: 'VAT GB1' }),
-  setEmail: plain(merchant(409), '/api/merchant/email', { email: 'not-joined@example.com' }),
-  setName: plain(merchant(200), '/api/merchant/name', { name: 'Corner Coffee' }),
-  setColour: plain(merchant(200), '/api/merchant/colour', { colour: '#c2410c' }),
-  setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
-  validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),
-  validateAlternateKey: plain(merchant(200), '/api/merchant/validate-alternate'),
-  createTestAccount: row(merchant(201), f => ({
-    path: '/api/merchant/test-account',
-    mine: `"merchantId":-${f.owner.id},`
-  })),
-  regenerateKey: row(merchant(200), f => ({
-    path: '/api/merchant/regenerate-key',
-    mine: `"merchantId":${f.owner.id},`
-  })),
+  createPayment: { ask: anOrder },
+  listPayments: { ask: async f => ({ mine: (await f.payment()).invoiceId }) },
+  getPayment: { mine: ':invoiceId' },
+  getPaymentByOrder: { mine: ':orderId' },
+  getPaymentStatus: open200,
+  cancelPayment: { mine: ':invoiceId' },
+  syncPayment: { mine: ':invoiceId' },
 
-  removePrimaryKey: plain(merchant(200), '/api/merchant/primary-key'),
-  removeAlternateKey: plain(merchant(200), '/api/merchant/alternate-key'),
-  getSettings: plain(merchant(200), '/api/merchant/settings'),
-  listApiKeys: row(merchant(200), async f => ({ path: '/api/merchant/keys', mine: await f.key() })),
-  createApiKey: plain(merchant(201), '/api/merchant/keys', { name: 'a' }),
-  rotateApiKey: row(merchant(200, 404), async f => ({ path: `/api/merchant/keys/${await f.key()}/rotate`, body: {} })),
-  removeApiKey: row(merchant(204, 404), async f => ({ path: `/api/merchant/keys/${await f.key()}` })),
+  createRefund: {
+    other: 400,
+    mine: 'refundId',
+    ask: async f => ({
+      body: { invoiceId: (await f.payment(true)).invoiceId, refundAddress: address, amountSatoshis: 1 }
+    })
+  },
+  listRefunds: { ask: async f => ({ mine: (await f.refund()).refundId }) },
+  listRefundsOfInvoice: {
+    ask: async f => {
+      const { invoiceId, refundId } = await f.refund()
+      return { params: { invoiceId }, mine: refundId }
+    }
+  },
+  getRefund: { mine: ':refundId' },
+  syncRefund: { mine: ':refundId' },
 
-  createPayment: row(merchant(201), () => ({
-    path: '/api/payments',
-    body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }
-  })),
-  listPayments: row(merchant(200), async f => ({ path: '/api/payments', mine: (await f.payment()).invoiceId })),
-  getPayment: row(merchant(200, 404), async f => {
-    const { invoiceId } = await f.payment()
-    return { path: `/api/payments/${invoiceId}`, mine: invoiceId }
-  }),
-  getPaymentByOrder: row(merchant(200, 404), async f => {
-    const { orderId } = await f.payment()
-    return { path: `/api/payments/order/${orderId}`, mine: orderId }
-  }),
-  getPaymentStatus: row(anyone(200), async f => ({ path: `/api/payments/${(await f.payment()).invoiceId}/status` })),
-  cancelPayment: row(merchant(200, 404), async f => {
-    const { invoiceId } = await f.payment()
-    return { path: `/api/payments/${invoiceId}/cancel`, mine: invoiceId }
-  }),
-  syncPayment: row(merchant(200, 404), async f => {
-    const { invoiceId } = await f.payment()
-    return { path: `/api/payments/${invoiceId}/sync`, mine: invoiceId }
-  }),
-
-  createRefund: row(merchant(201, 400), async f => ({
-    path: '/api/refunds',
-    body: { invoiceId: (await f.payment(true)).invoiceId, refundAddress: address, amountSatoshis: 1 },
-    mine: 'refundId'
-  })),
-  sumRefunds: plain(merchant(200), '/api/refunds/total'),
-  listCustomers: plain(merchant(200), '/api/merchant/customers'),
-  listRefunds: row(merchant(200), async f => ({ path: '/api/refunds', mine: (await f.refund()).refundId })),
-  listRefundsOfInvoice: row(merchant(200, 404), async f => {
-    const { invoiceId, refundId } = await f.refund()
-    return { path: `/api/refunds/invoice/${invoiceId}`, mine: refundId }
-  }),
-  getRefund: row(merchant(200, 404), async f => {
-    const { refundId } = await f.refund()
-    return { path: `/api/refunds/${refundId}`, mine: refundId }
-  }),
-  syncRefund: row(merchant(200, 404), async f => {
-    const { refundId } = await f.refund()
-    return { path: `/api/refunds/${refundId}/sync`, mine: refundId }
-  }),
-
-  listWebhookDeliveries: row(merchant(200), async f => ({
-    path: '/api/merchant/webhooks/deliveries',
-    mine: await f.delivery()
-  })),
-  getWebhookDelivery: row(merchant(200, 404), async f => {
-    const id = await f.delivery()
-    return { path: `/api/merchant/webhooks/deliveries/${id}`, mine: id }
-  }),
-  resendWebhookDelivery: row(merchant(202, 404), async f => ({
-    path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend`
-  })),
-  testWebhook: row(merchant(200, 400), async f => {
-    await f.delivery()
-    return { path: '/api/merchant/webhooks/test', mine: 'http://localhost:9000/' }
-  }),
-  listWebhookEndpoints: row(merchant(200), async f => ({
-    path: '/api/merchant/webhooks/endpoints',
-    mine: await f.endpoint()
-  })),
-  createWebhookEndpoint: row(merchant(201), () => ({
-    path: '/api/merchant/webhooks/endpoints',
-    body: { url: 'http://localhost:9000', events: ['payment.paid'] }
-  })),
-  changeWebhookEndpoint: row(merchant(200, 404), async f => ({
-    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}`,
-    body: { isActive: false }
-  })),
-  rotateWebhookSecret: row(merchant(200, 404), async f => ({
-    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}/rotate-secret`,
-    mine: 'webhookSecret'
-  })),
-  testWebhookEndpoint: row(merchant(200, 404), async f => ({
-    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}/test`,
-    mine: 'isDelivered'
-  })),
-  removeWebhookEndpoint: row(merchant(204, 404), async f => ({
-    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}`
-  })),
+  listWebhookDeliveries: { ask: async f => ({ mine: await f.delivery() }) },
+  getWebhookDelivery: { mine: ':id', ask: ofDelivery },
+  resendWebhookDelivery: { ask: ofDelivery },
+  testWebhook: { other: 400, mine: 'http://localhost:9000/', ask: ofDelivery },
+  listWebhookEndpoints: { ask: async f => ({ mine: await f.endpoint() }) },
+  createWebhookEndpoint: { body: { url: 'http://localhost:9000', events: ['payment.paid'] } },
+  changeWebhookEndpoint: { body: { isActive: false } },
+  rotateWebhookSecret: { mine: 'webhookSecret' },
+  testWebhookEndpoint: { mine: 'isDelivered' },
   // The sandbox sends no notifications; what real kinds send is judged by its signature.
-  receivePrimaryNotification: plain(anyone(400), '/api/webhooks/primary', {}),
-  receiveAlternateNotification: plain(anyone(400), '/api/webhooks/alternate', {}),
-  getJobsDashboard: dashboard(admin(200), '/jobs'),
-  retryJob: dashboard(admin(404), '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'),
+  receivePrimaryNotification: { verdicts: anyone(400), body: {} },
+  receiveAlternateNotification: { verdicts: anyone(400), body: {} },
+  getJobsDashboard: { header: 'x-admin-key' },
+  retryJob: {
+    verdicts: admin(404),
+    header: 'x-admin-key',
+    params: { queue: 'webhooks', id: '00000000-0000-4000-8000-000000000000' }
+  },
 
-  createPaymentLink: plain(merchant(201), '/api/merchant/payment-links', { currency: 'USD' }),
-  listPaymentLinks: plain(merchant(200), '/api/merchant/payment-links'),
-  deletePaymentLink: row(merchant(204, 404), async f => ({ path: `/api/merchant/payment-links/${await linkOf(f)}` })),
-  getPaymentLinkPage: row(anyone(200), async f => ({ path: `/pay/to/${await linkOf(f)}` })),
-  payPaymentLink: row(anyone(422), async f => ({ path: `/pay/to/${await linkOf(f)}` })),
+  createPaymentLink: { body: { currency: 'USD' } },
+  getPaymentLinkPage: open200,
+  payPaymentLink: { verdicts: anyone(422) },
   // The token of the address is the authorisation.
-  getPayPage: row(anyone(200), async f => ({ path: new URL((await f.payment()).payUrl).pathname })),
-  followPayment: row(anyone(200), async f => ({ path: `${new URL((await f.payment(true)).payUrl).pathname}/events` })),
-  getPayStatus: row(anyone(200), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/status` })),
-  payOnPayPage: row(anyone(403), async f => ({ path: `${new URL((await f.payment()).payUrl).pathname}/sandbox` })),
-  getPageStyle: row(anyone(200), async f => ({ path: await assetOf(f, 'css') })),
-  getPageScript: row(anyone(200), async f => ({ path: await assetOf(f, 'js') })),
+  getPayPage: open200,
+  followPayment: open200,
+  getPayStatus: open200,
+  payOnPayPage: { verdicts: anyone(403) },
+  getPageStyle: { ...open200, ask: f => assetOf(f, 'css') },
+  getPageScript: { ...open200, ask: f => assetOf(f, 'js') },
 
-  getBillingPricing: plain(anyone(200), '/api/billing/pricing'),
-  // A key may be left out; one that is sent must be a merchant's.
-  createBillingCheckout: row({ ...anyone(200), wrong: 401, inactive: 401, admin: 401 }, () => ({
-    path: '/api/billing/create-checkout-session',
-    body: { plan: 'individual', email: `${unique()}@example.com` }
-  })),
+  getBillingPricing: open200,
+  createBillingCheckout: { verdicts: merchantOrNone(200), ask: aCheckout },
   // The accounts pay by no card.
-  createCustomerPortal: plain(merchant(400), '/api/billing/customer-portal', { returnUrl: 'https://example.com' }),
+  createCustomerPortal: { verdicts: merchant(400), body: { returnUrl: 'https://example.com' } },
   // An unsigned request is refused, whatever its credentials.
-  receiveBillingNotification: { ...plain(anyone(401), '/api/webhooks/billing', {}), refusal: 'Unauthorized' },
-  getBitcoinPricing: plain(anyone(200), '/api/bitcoin/pricing'),
-  createBitcoinSubscription: row({ ...anyone(201), wrong: 401, inactive: 401, admin: 401 }, () => ({
-    path: '/api/bitcoin/create-subscription',
-    body: { plan: 'individual', email: `${unique()}@example.com` }
-  })),
-  createCheckoutSession: row(merchant(201), () => ({
-    path: '/api/checkout/sessions',
-    body: { orderId: `order-${unique()}`, amount: '0.0001', currency: 'BTC' }
-  })),
+  receiveBillingNotification: { ...unauthorized, body: {} },
+  getBitcoinPricing: open200,
+  createBitcoinSubscription: { verdicts: merchantOrNone(201), ask: aCheckout },
+  createCheckoutSession: { ask: anOrder },
   // Signing in goes by links and cookies; an API key opens nothing here.
-  requestMagicLink: row(anyone(202), f => ({ path: '/api/auth/magic-link', body: { email: f.owner.email } })),
-  getSession: { ...plain(anyone(401), '/api/auth/session'), refusal: 'Not signed in' },
-  listSessions: { ...plain(anyone(401), '/api/auth/sessions'), refusal: 'Not signed in' },
-  endSession: { ...plain(anyone(401), '/api/auth/sessions/a'), refusal: 'Not signed in' },
-  goToAccount: { ...plain(anyone(401), '/api/auth/account', { merchantId: 1 }), refusal: 'Not signed in' },
+  requestMagicLink: { verdicts: anyone(202), ask: f => ({ body: { email: f.owner.email } }) },
+  getSession: notSignedIn,
+  listSessions: notSignedIn,
+  endSession: notSignedIn,
+  goToAccount: { ...notSignedIn, body: { merchantId: 1 } },
   // Not requested by a browser: keys make no difference here.
-  beginPasskeySignIn: { ...plain(anyone(409), '/api/auth/passkeys/sign-in/options') },
+  beginPasskeySignIn: { verdicts: anyone(409) },
   signInWithPasskey: {
-    ...plain(anyone(401), '/api/auth/passkeys/sign-in', {
+    ...notSignedIn,
+    body: {
       id: 'AAAA',
       rawId: 'AAAA',
       type: 'public-key',
       response: { clientDataJSON: 'AAAA', authenticatorData: 'AAAA', signature: 'AAAA', userHandle: 'AAAA' }
-    }),
-    refusal: 'Not signed in'
+    }
   },
-  listPasskeys: { ...plain(anyone(401), '/api/auth/passkeys'), refusal: 'Not signed in' },
-  beginPasskey: { ...plain(anyone(401), '/api/auth/passkeys/options'), refusal: 'Not signed in' },
+  listPasskeys: notSignedIn,
+  beginPasskey: notSignedIn,
   addPasskey: {
-    ...plain(anyone(401), '/api/auth/passkeys', {
+    ...notSignedIn,
+    body: {
       name: 'Phone',
       credential: {
         id: 'AAAA',
@@ -419,212 +360,143 @@ const rows: Readonly<Record<string, Row>> = {
         type: 'public-key',
         response: { clientDataJSON: 'AAAA', attestationObject: 'AAAA' }
       }
-    }),
-    refusal: 'Not signed in'
+    }
   },
-  renamePasskey: { ...plain(anyone(401), '/api/auth/passkeys/a', { name: 'Phone' }), refusal: 'Not signed in' },
-  removePasskey: { ...plain(anyone(401), '/api/auth/passkeys/a'), refusal: 'Not signed in' },
-  takeFirstKey: row(merchant(200, 409), async f => {
-    await f.gateway.database
-      .sql`insert into first_keys (merchant_id, key_id) select id, key_id from merchants where id = ${f.owner.id}`
-    return { path: '/api/merchant/first-key', mine: `"merchantId":${f.owner.id},` }
-  }),
-  listAudit: plain(merchant(200), '/api/merchant/audit'),
-  adminListAudit: plain(admin(200), '/api/admin/audit'),
-  listMembers: row(merchant(200), f => ({ path: '/api/merchant/members', mine: f.owner.email })),
-  inviteMember: row(merchant(201), () => ({
-    path: '/api/merchant/members',
-    body: { email: `member-${unique()}@example.com`, role: 'editor' }
-  })),
-  changeMember: row(merchant(200, 404), async f => ({
-    path: `/api/merchant/members/${await f.member()}`,
-    body: { role: 'viewer' }
-  })),
-  removeMember: row(merchant(204, 404), async f => ({ path: `/api/merchant/members/${await f.member()}` })),
-  getSignInPage: plain(anyone(200), '/sign-in'),
-  getSignUpPage: plain(anyone(404), '/sign-up'),
-  submitSignUpPage: plain(anyone(404), '/sign-up'),
-  signInWithKey: plain(anyone(401), '/sign-in/key'),
-  submitSignInPage: plain(anyone(400), '/sign-in'),
-  getSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
-  useSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
-  getAccountPage: row(anyone(200), async f => ({ path: '/sign-in/account', cookie: await signedIn(f) })),
-  setTestMode: plain(anyone(303), '/sign-in/test-mode'),
-  submitAccountPage: plain(anyone(303), '/sign-in/go-to'),
-  signOut: plain(anyone(303), '/sign-in/sign-out'),
-  getCheckoutDonePage: plain(anyone(200), '/billing/done'),
-  getCheckoutCanceledPage: plain(anyone(200), '/billing/canceled'),
-  getSandboxBillingPage: row(anyone(200), async f => ({ path: await checkoutPage(f) })),
-  completeSandboxCheckout: row(anyone(303), async f => ({ path: `${await checkoutPage(f)}/complete` })),
-  cancelSandboxSubscription: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/cancel'),
-  failSandboxCard: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/fail'),
-  recoverSandboxCard: plain(anyone(404), '/billing/sandbox/bps_sandbox_unknown/recover'),
+  renamePasskey: { ...notSignedIn, body: { name: 'Phone' } },
+  removePasskey: notSignedIn,
+  takeFirstKey: {
+    other: 409,
+    ask: async f => {
+      await f.gateway.database
+        .sql`insert into first_keys (merchant_id, key_id) select id, key_id from merchants where id = ${f.owner.id}`
+      return { mine: `"merchantId":${f.owner.id},` }
+    }
+  },
+  listMembers: { ask: f => ({ mine: f.owner.email }) },
+  inviteMember: { ask: () => ({ body: { email: `member-${unique()}@example.com`, role: 'editor' } }) },
+  changeMember: { body: { role: 'viewer' } },
+  getSignInPage: open200,
+  getSignUpPage: open404,
+  submitSignUpPage: open404,
+  signInWithKey: { verdicts: anyone(401) },
+  submitSignInPage: { verdicts: anyone(400) },
+  getSignInLink: open404,
+  useSignInLink: open404,
+  getAccountPage: { ...open200, ask: async f => ({ cookie: await signedIn(f) }) },
+  setTestMode: redirect,
+  submitAccountPage: redirect,
+  signOut: redirect,
+  getCheckoutDonePage: open200,
+  getCheckoutCanceledPage: open200,
+  getSandboxBillingPage: open200,
+  completeSandboxCheckout: redirect,
+  cancelSandboxSubscription: open404,
+  failSandboxCard: open404,
+  recoverSandboxCard: open404,
 
   // Payment and claim token are the authorisation; no key is.
-  getStoreCatalog: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/catalog` })),
-  getStoreManifest: row(anyone(200), async f => ({ path: `/api/storefront/${await f.store()}/llms.txt` })),
+  getStoreCatalog: open200,
+  getStoreManifest: open200,
   // Without the buyer's place.
-  checkOut: row(anyone(400), async f => ({
-    path: `/api/storefront/${await f.store()}/checkout`,
-    body: { items: [{ variantId: 10101, quantity: 1 }] }
-  })),
-  claimOrder: row(anyone(404), async f => ({
-    path: `/api/storefront/${await f.store()}/claim`,
+  checkOut: { verdicts: anyone(400), body: { items: [{ variantId: 10101, quantity: 1 }] } },
+  claimOrder: {
+    ...open404,
     body: {
       claimToken: 'A'.repeat(43),
       email: 'a@example.com',
       shippingAddress: { firstName: 'A', lastName: 'B', address1: 'C', city: 'D', country: 'US' }
     }
-  })),
-  askForRefund: row(anyone(404), async f => ({
-    path: `/api/storefront/${await f.store()}/refund-request`,
-    body: { claimToken: 'A'.repeat(43), refundAddress: 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080' }
-  })),
-  getStoreOrder: row(anyone(404), async f => ({
-    path: `/api/storefront/${await f.store()}/orders/01a1ff70-dd2e-711d-b419-983214ef9bd0?claimToken=${'A'.repeat(43)}`
-  })),
-  // An unsigned request is refused, whatever its credentials.
-  receiveStoreNotification: {
-    ...row(anyone(401), async f => ({ path: `/api/webhooks/storefront/${await f.store()}`, body: {} })),
-    refusal: 'Unauthorized'
   },
-  getShopPage: row(anyone(200), async f => ({ path: `/storefront/${await f.store()}` })),
-  buyOnShopPage: row(anyone(415), async f => ({ path: `/storefront/${await f.store()}`, body: {} })),
-  getShopInvoice: row(anyone(404), async f => ({ path: `/storefront/${await f.store()}/invoice?order=v1.none` })),
-  // The token of the address is the authorisation; what is sent here is no form.
-  getClaimPage: row(anyone(404), async f => ({
-    path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`
-  })),
-  claimOnPage: row(anyone(415), async f => ({
-    path: `/storefront/${await f.store()}/claim?claimToken=${'A'.repeat(43)}`,
-    body: {}
-  })),
-  askForRefundOnPage: row(anyone(415), async f => ({
-    path: `/storefront/${await f.store()}/claim-refund?claimToken=${'A'.repeat(43)}`,
-    body: {}
-  })),
-  getStorefront: row(merchant(200, 404), async f => ({ path: '/api/merchant/storefront', mine: await f.store() })),
-  createStorefront: row(merchant(201, 409), async f => {
-    // The other has one already.
-    const body = { slug: `shop-${unique()}`, storefrontDomain: 'books.example.com' }
-    await f.gateway.send('POST', '/api/merchant/storefront', {
-      headers: { 'x-api-key': f.other.apiKey },
-      body: { ...body, slug: `shop-${unique()}` }
-    })
-    return { path: '/api/merchant/storefront', body, mine: body.slug }
-  }),
-  updateStorefront: row(merchant(200, 404), async f => ({
-    path: '/api/merchant/storefront',
-    body: { domesticOnly: true },
-    mine: await f.store()
-  })),
-  invalidateStorefrontCache: row(merchant(200, 404), async f => ({
-    path: '/api/merchant/storefront/invalidate-cache',
-    mine: await f.store()
-  })),
-  refreshStorefrontShopInfo: row(merchant(200, 404), async f => ({
-    path: '/api/merchant/storefront/refresh-shop-info',
-    mine: await f.store()
-  })),
-  getStorefrontStats: row(merchant(200), async f => ({
-    path: '/api/merchant/storefront/stats',
-    mine: await f.store()
-  })),
-  listStorefrontOrders: row(merchant(200), async f => ({
-    path: '/api/merchant/storefront/orders',
-    mine: await f.storeOrder()
-  })),
-  adminListTroubledOrders: row(admin(200), () => ({ path: '/api/admin/storefront/orders' })),
+  askForRefund: { ...open404, body: { claimToken: 'A'.repeat(43), refundAddress: address } },
+  getStoreOrder: {
+    ...open404,
+    params: { orderId: '01a1ff70-dd2e-711d-b419-983214ef9bd0' },
+    query: `?claimToken=${'A'.repeat(43)}`
+  },
+  // An unsigned request is refused, whatever its credentials.
+  receiveStoreNotification: { ...unauthorized, body: {} },
+  getShopPage: open200,
+  buyOnShopPage: noForm,
+  getShopInvoice: { ...open404, query: '?order=v1.none' },
+  // The token of the address is the authorisation.
+  getClaimPage: { ...open404, query: `?claimToken=${'A'.repeat(43)}` },
+  claimOnPage: { ...noForm, query: `?claimToken=${'A'.repeat(43)}` },
+  askForRefundOnPage: { ...noForm, query: `?claimToken=${'A'.repeat(43)}` },
+  getStorefront: { other: 404, ask: async f => ({ mine: await f.store() }) },
+  createStorefront: {
+    other: 409,
+    ask: async f => {
+      // The other has one already.
+      const body = { slug: `shop-${unique()}`, storefrontDomain: 'books.example.com' }
+      await f.gateway.send('POST', '/api/merchant/storefront', {
+        headers: { 'x-api-key': f.other.apiKey },
+        body: { ...body, slug: `shop-${unique()}` }
+      })
+      return { body, mine: body.slug }
+    }
+  },
+  updateStorefront: { other: 404, body: { domesticOnly: true }, ask: async f => ({ mine: await f.store() }) },
+  invalidateStorefrontCache: { other: 404, ask: async f => ({ mine: await f.store() }) },
+  refreshStorefrontShopInfo: { other: 404, ask: async f => ({ mine: await f.store() }) },
+  getStorefrontStats: { ask: async f => ({ mine: await f.store() }) },
+  listStorefrontOrders: { ask: async f => ({ mine: await f.storeOrder() }) },
   // The order is unclaimed.
-  adminRetryStorefrontOrder: row(admin(400), async f => ({
-    path: `/api/admin/storefront/orders/${await f.storeOrder()}/retry`
-  })),
+  adminRetryStorefrontOrder: {
+    verdicts: admin(400),
+    ask: async f => ({ params: { orderId: await f.storeOrder() } })
+  },
 
-  adminListRefunds: row(admin(200), () => ({ path: '/api/admin/refunds' })),
-  adminGetRefund: row(admin(200), async f => {
-    const { refundId } = await f.refund()
-    return { path: `/api/admin/refunds/${refundId}`, mine: refundId }
-  }),
-  adminSettleRefund: row(admin(200), async f => ({
-    path: `/api/admin/refunds/${(await f.refund()).refundId}/settle`,
+  adminGetRefund: { mine: ':refundId' },
+  adminSettleRefund: {
     body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
-  })),
+  },
 
   // The owner's proxy has sold nothing; test/selling/sales shows whose is whose.
-  listSales: plain(merchant(200), '/api/merchant/sales'),
-  getEarnings: plain(merchant(200), '/api/merchant/earnings'),
-  getTraffic: plain(merchant(200), '/api/merchant/traffic'),
-  listRequests: plain(merchant(200), '/api/merchant/requests?proxyId=other-000001'),
-  adminListPayments: row(admin(200), async f => ({
-    path: `/api/admin/payments?merchantId=${f.owner.id}`,
-    mine: (await f.payment()).invoiceId
-  })),
-  adminListSales: plain(admin(200), '/api/admin/sales'),
-  adminGetEarnings: plain(admin(200), '/api/admin/earnings'),
-  adminGetMargins: plain(admin(200), '/api/admin/margins'),
-  listBalances: plain(merchant(200), '/api/merchant/balances'),
-  listBalanceEntries: plain(merchant(404), `/api/merchant/balances/${'0'.repeat(64)}/entries`),
-  adminListBalances: plain(admin(200), '/api/admin/balances'),
-  adminListBalanceEntries: plain(admin(200), `/api/admin/balances/${'0'.repeat(64)}/entries`),
-  adminListSessions: plain(admin(200), '/api/admin/sessions'),
-  adminGetSession: plain(admin(404), `/api/admin/sessions/${'0'.repeat(64)}`),
-  adminCloseSession: plain(admin(404), `/api/admin/sessions/${'0'.repeat(64)}/close`),
-  adminRefundSession: row(admin(404), () => ({ path: `/api/admin/sessions/${'0'.repeat(64)}/refund`, body: {} })),
-  adminSettleSessionRefund: row(admin(404), () => ({
-    path: `/api/admin/sessions/${'0'.repeat(64)}/settlement`,
+  listRequests: { query: '?proxyId=other-000001' },
+  adminListPayments: {
+    ask: async f => ({ query: `?merchantId=${f.owner.id}`, mine: (await f.payment()).invoiceId })
+  },
+  listBalanceEntries: { verdicts: merchant(404) },
+  adminGetSession: { verdicts: admin(404) },
+  adminCloseSession: { verdicts: admin(404) },
+  adminRefundSession: { verdicts: admin(404), body: {} },
+  adminSettleSessionRefund: {
+    verdicts: admin(404),
     body: { outcome: 'sent', settledBy: 'Ada', reason: 'seen' }
-  })),
-  adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
-  adminGetOverview: plain(admin(200), '/api/admin/overview'),
-  adminGetHealth: plain(admin(200), '/api/admin/health'),
-  adminListJobs: plain(admin(200), '/api/admin/jobs'),
-  adminRetryJob: plain(admin(404), '/api/admin/jobs/webhooks/0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978/retry'),
-  adminListRoutes: plain(admin(200), '/api/admin/routes'),
-  adminGetConfiguration: plain(admin(200), '/api/admin/configuration'),
-  adminGetMetrics: plain(admin(200), '/api/admin/metrics'),
-  adminGetProviders: plain(admin(200), '/api/admin/providers'),
-  adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
-  adminCreateMerchant: row(admin(201), () => ({
-    path: '/api/admin/merchants',
-    body: { name: 'a', email: `${unique()}@example.com` },
-    mine: 'apiKey'
-  })),
-  adminGetMerchant: row(admin(200), f => ({ path: `/api/admin/merchants/${f.owner.id}`, mine: f.owner.email })),
-  adminUpdateMerchant: row(admin(200), f => ({
-    path: `/api/admin/merchants/${f.owner.id}`,
-    body: { name: 'b' },
-    mine: f.owner.email
-  })),
-  adminRegenerateKey: row(admin(200), f => ({
-    path: `/api/admin/merchants/${f.owner.id}/regenerate-key`,
-    mine: 'apiKey'
-  })),
-  adminRevokeToken: row(admin(204), async f => ({ path: `/api/admin/tokens/${(await f.challenge()).paymentHash}` })),
-  adminRevokeProxyTokens: row(admin(200), async f => ({
-    path: `/api/admin/proxies/${await f.proxy()}/tokens`,
-    mine: 'issuedUntil'
-  })),
-  adminRevokeMerchantTokens: row(admin(200), f => ({
-    path: `/api/admin/merchants/${f.owner.id}/tokens`,
-    mine: 'issuedUntil'
-  })),
-  adminDeactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/deactivate` })),
-  adminReactivateMerchant: row(admin(204), f => ({ path: `/api/admin/merchants/${f.owner.id}/reactivate` })),
-  adminListPendingSubscriptions: row(admin(200), async f => ({
-    path: '/api/admin/pending-subscriptions',
-    mine: `"id":${await f.pending()},`
-  })),
-  adminGetPendingSubscription: row(admin(200), async f => ({
-    path: `/api/admin/pending-subscriptions/${await f.pending()}`,
-    mine: 'billingSubscriptionId'
-  })),
-  adminApprovePendingSubscription: row(admin(200), async f => ({
-    path: `/api/admin/pending-subscriptions/${await f.pending()}/approve`,
-    mine: 'apiKey'
-  })),
-  adminRejectPendingSubscription: row(admin(204), async f => ({
-    path: `/api/admin/pending-subscriptions/${await f.pending()}/reject`
-  }))
+  },
+  adminRetryJob: {
+    verdicts: admin(404),
+    params: { queue: 'webhooks', id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978' }
+  },
+  adminListMerchants: { ask: f => ({ mine: f.owner.email }) },
+  adminCreateMerchant: { mine: 'apiKey', ask: () => ({ body: { name: 'a', email: `${unique()}@example.com` } }) },
+  adminGetMerchant: { ask: f => ({ mine: f.owner.email }) },
+  adminUpdateMerchant: { body: { name: 'b' }, ask: f => ({ mine: f.owner.email }) },
+  adminRegenerateKey: { mine: 'apiKey' },
+  adminRevokeProxyTokens: { mine: 'issuedUntil' },
+  adminRevokeMerchantTokens: { mine: 'issuedUntil' },
+  adminListPendingSubscriptions: { ask: async f => ({ mine: `"id":${await f.pending()},` }) },
+  adminGetPendingSubscription: { mine: 'billingSubscriptionId', ask: ofPending },
+  adminApprovePendingSubscription: { mine: 'apiKey', ask: ofPending },
+  adminRejectPendingSubscription: { ask: ofPending }
+}
+
+/** Undefined for what is public without a row. */
+function verdictsOf({ id, access, path, responses }: AnyOperation): Verdicts | undefined {
+  const { verdicts, other } = rows[id] ?? {}
+  const right = Number(Object.keys(responses)[0])
+  if (verdicts !== undefined || access === 'public' || access === 'credential') return verdicts
+  return access === 'admin' ? admin(right) : merchant(right, other ?? (path.includes(':') ? 404 : right))
+}
+
+async function requestOf({ id, path }: AnyOperation, f: Setting): Promise<PageRequest> {
+  const row = rows[id] ?? {}
+  const { params = {}, query = '', mine, ...rest }: Asked = { ...row, ...(await row.ask?.(f)) }
+  const values = new Map<string, string>()
+  for (const [, name = ''] of path.matchAll(/:(\w+)/g))
+    values.set(name, params[name] ?? (await PARAMETERS[name]?.(f)) ?? `no ${name}`)
+  const filled = (text: string) => text.replaceAll(/:([a-z]\w*)/gi, (whole, name) => values.get(name) ?? whole)
+  return { ...rest, path: filled(path) + query, ...(mine === undefined ? {} : { mine: filled(mine) }) }
 }
 
 /** The cookie of a member who is signed in to the owner's account. */
@@ -670,12 +542,12 @@ async function linkOf({ gateway, owner }: Setting) {
   return (created.json() as { linkId: string }).linkId
 }
 
-/** The address of what the pay page loads. */
-async function assetOf(f: Setting, ending: string) {
+/** The name of what the pay page loads. */
+async function assetOf(f: Setting, ending: string): Promise<Asked> {
   const page = await f.gateway.send('GET', (await f.payment()).payUrl)
-  const found = new RegExp(`/assets/[^"]+\\.${ending}`).exec(page.text)
-  if (found === null) throw new Error(`the page loads no ${ending}`)
-  return found[0]
+  const [, name] = new RegExp(`/assets/([^"]+)\\.${ending}`).exec(page.text) ?? []
+  if (name === undefined) throw new Error(`the page loads no ${ending}`)
+  return { params: { name } }
 }
 
 /** Asks from an address of its own each time: failures are counted by address (contract, Authentication 6). */
@@ -711,7 +583,8 @@ async function open(t: Test, database?: Database): Promise<Opened> {
   let from = 0
   return {
     gateway,
-    operations: gateway.operations,
+    // Pages of the consoles take no keys, but sessions alone (test/web/console/access.test.ts).
+    operations: gateway.operations.filter(({ path }) => !/^\/(console|operator)(\/|$)/.test(path)),
     account: async name => {
       const email = `${name}-${unique()}@example.com`
       const {
@@ -744,29 +617,33 @@ async function open(t: Test, database?: Database): Promise<Opened> {
 t.test(
   "the authorisation matrix: every operation × no key, wrong key, an inactive merchant's, another merchant's, the admin's and the right key",
   async t => {
-    const { gateway, operations: all, ask, account } = await open(t)
-    // Pages of the consoles take no keys, but sessions alone (test/web/console/access.test.ts).
-    const operations = all.filter(({ path }) => !/^\/(console|operator)(\/|$)/.test(path))
+    const { gateway, operations, ask, account } = await open(t)
     t.same(
-      operations.map(({ id }) => id).sort(),
-      Object.keys(rows).sort(),
-      'every operation that is mounted has a verdict, and every verdict is on one'
+      operations.filter(operation => verdictsOf(operation) === undefined).map(({ id }) => id),
+      [],
+      'every operation that is public has a verdict'
+    )
+    t.same(
+      Object.keys(rows).filter(id => !operations.some(operation => operation.id === id)),
+      [],
+      'every row is on an operation'
     )
 
     for (const operation of operations) {
       const { id, method, access } = operation
-      const known = rows[id]
-      if (known === undefined) continue
+      const known = rows[id] ?? {}
+      const verdicts = verdictsOf(operation)
+      if (verdicts === undefined) continue
       await t.test(id, async t => {
         for (const caller of REFUSED[access])
-          t.equal(known.verdicts[caller], 401, `${caller} is refused by every operation for ${access}`)
+          t.equal(verdicts[caller], 401, `${caller} is refused by every operation for ${access}`)
         const [owner, other, inactive] = (await Promise.all(['owner', 'other', 'inactive'].map(account))) as [
           Account,
           Account,
           Account
         ] /* one for each name */
         await gateway.database.sql`update merchants set is_active = false where id = ${inactive.id}`
-        const request = await known.ask(setting(gateway, owner, other, ask))
+        const request = await requestOf(operation, setting(gateway, owner, other, ask))
         const keys: Readonly<Record<Caller, string | null>> = {
           none: null,
           wrong: 'nonsense',
@@ -776,18 +653,16 @@ t.test(
           owner: owner.apiKey
         }
         const order =
-          known.verdicts.admin < 400
-            ? CALLERS
-            : [...CALLERS].sort((a, b) => Number(a === 'owner') - Number(b === 'owner'))
+          verdicts.admin < 400 ? CALLERS : [...CALLERS].sort((a, b) => Number(a === 'owner') - Number(b === 'owner'))
         const roles = await Promise.all(
           ROLES.map(async role => ({ role, cookie: await signedInAs(gateway, owner.id, role) }))
         )
         const operator = await signedInAs(gateway, null, 'owner', OPERATOR)
         const before = await stored(gateway, owner.id)
-        await bySession({ t, ask, operation, known, asked: request, roles, operator })
+        await bySession({ t, ask, operation, verdicts, request, roles, operator })
         t.same(await stored(gateway, owner.id), before, 'sessions that may not do it change nothing')
         for (const caller of order) {
-          const expected = known.verdicts[caller]
+          const expected = verdicts[caller]
           const answer = await ask(method, request, keys[caller], known.header)
           t.equal(
             answer.status,
@@ -800,7 +675,7 @@ t.test(
               { error: known.refusal ?? (caller === 'none' ? 'API key required' : 'Invalid API key'), message: String },
               `${caller}: says why`
             )
-          const right = caller === 'admin' || (caller === 'owner' && known.verdicts.owner < 400)
+          const right = caller === 'admin' || (caller === 'owner' && verdicts.owner < 400)
           if (request.mine !== undefined)
             t.equal(
               answer.text.includes(request.mine),
@@ -816,17 +691,18 @@ t.test(
 
 t.test('a key that only reads is refused by every operation that changes anything, and by no other', async t => {
   const { gateway, operations, ask, account } = await open(t)
-  for (const { id, method, access, role } of operations) {
-    const known = rows[id]
-    if (known === undefined || (access !== 'merchant' && role === undefined)) continue
+  for (const operation of operations) {
+    const { id, method, access, role } = operation
+    const verdicts = verdictsOf(operation)
+    if (verdicts === undefined || (access !== 'merchant' && role === undefined)) continue
     const [owner, other] = (await Promise.all(['owner', 'other'].map(account))) as [Account, Account] /* one for each */
     const f = setting(gateway, owner, other, ask)
     const { apiKey } = await f.asOwner('POST', '/api/merchant/keys', { name: 'reader', isReadOnly: true })
-    const request = await known.ask(f)
+    const request = await requestOf(operation, f)
     const before = await stored(gateway, owner.id)
-    const answer = await ask(method, request, String(apiKey), known.header)
+    const answer = await ask(method, request, String(apiKey))
     if (method === 'GET') {
-      t.equal(answer.status, known.verdicts.owner, `${id}: reads`)
+      t.equal(answer.status, verdicts.owner, `${id}: reads`)
       continue
     }
     t.equal(answer.status, 403, `${id}: ${answer.text}`)
@@ -848,17 +724,17 @@ t.test(
   async t => {
     const database = flaky(await openAnyDatabase(t, { migrations: [] }))
     const { gateway, operations, ask, account } = await open(t, database)
-    for (const { id, method } of operations) {
-      const known = rows[id]
-      if (known === undefined || WITHOUT_DATABASE.has(id)) continue
+    for (const operation of operations) {
+      const { id, method } = operation
+      const verdicts = verdictsOf(operation)
+      if (verdicts === undefined || WITHOUT_DATABASE.has(id)) continue
       await t.test(id, async t => {
         const [owner, other] = (await Promise.all(['owner', 'other'].map(account))) as [
           Account,
           Account
         ] /* one for each name */
         const f = setting(gateway, owner, other, ask)
-        const request = await known.ask(f)
-        const { verdicts } = known
+        const request = await requestOf(operation, f)
         const caller =
           verdicts.owner < 400 || (verdicts.none >= 400 && verdicts.admin >= 400)
             ? 'owner'
@@ -871,9 +747,9 @@ t.test(
           database.goesAfter = statements
           const answer = await ask(
             method,
-            ASKED_ANEW.has(id) ? await known.ask(f) : request,
+            ASKED_ANEW.has(id) ? await requestOf(operation, f) : request,
             key,
-            known.header
+            rows[id]?.header
           ).finally(() => {
             database.goesAfter = Number.POSITIVE_INFINITY
             database.away = false
@@ -896,16 +772,16 @@ interface SessionRow {
   readonly t: Test
   readonly ask: Ask
   readonly operation: AnyOperation
-  readonly known: Row
-  readonly asked: PageRequest
+  readonly verdicts: Verdicts
+  readonly request: PageRequest
   readonly roles: ReadonlyArray<{ readonly role: Role; readonly cookie: string }>
   readonly operator: string
 }
 
 /** Every role against an operation, and every way to ride a session; what changes something is not done. */
-async function bySession({ t, ask, operation, known, asked: request, roles, operator }: SessionRow) {
-  const { access, method } = operation
-  if ((access !== 'merchant' && access !== 'admin') || known.header !== undefined) return
+async function bySession({ t, ask, operation, verdicts, request, roles, operator }: SessionRow) {
+  const { access, id, method } = operation
+  if ((access !== 'merchant' && access !== 'admin') || rows[id]?.header !== undefined) return
   const send = (cookie: string, site: string) => ask(method, { ...request, cookie, site }, null)
   for (const { role, cookie } of roles) {
     if (access === 'admin')
@@ -916,12 +792,12 @@ async function bySession({ t, ask, operation, known, asked: request, roles, oper
         { error: 'Role required', role, required_role: neededRole(operation) }
       ])
     else if (method === 'GET')
-      t.equal((await send(cookie, 'same-origin')).status, known.verdicts.owner, `${role} may read it`)
+      t.equal((await send(cookie, 'same-origin')).status, verdicts.owner, `${role} may read it`)
   }
   const right = access === 'admin' ? operator : (roles.at(-1)?.cookie ?? '')
   if (access === 'merchant') t.equal((await send(operator, 'same-origin')).status, 401, 'an operator is no member')
   else if (method === 'GET')
-    t.equal((await send(operator, 'same-origin')).status, known.verdicts.admin, 'an operator may read it')
+    t.equal((await send(operator, 'same-origin')).status, verdicts.admin, 'an operator may read it')
   for (const site of ['cross-site', 'same-site'])
     t.equal((await send(right, site)).status, 403, `a request of another site (${site}) does not ride a session`)
   if (method !== 'GET')
