@@ -29,6 +29,8 @@ import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
 interface OpenBillingOptions {
+  /** Where Stripe is called instead of its own address, for tests. */
+  readonly addresses: { readonly stripe?: string }
   readonly challengeStore: ChallengeStore
   readonly clock: Clock
   readonly counters: ChallengeCounters
@@ -86,10 +88,7 @@ async function openCards(options: WithPending) {
   return {
     billing,
     gate: subscriptionGate(recheck === null ? null : merchant => recheck.ask(merchant)),
-    operations: [
-      ...billingOperations(billing),
-      ...sandboxBillingOperations(sandbox, (signature, body) => billing.receive(signature, body))
-    ]
+    operations: [...billingOperations(billing), ...sandboxBillingOperations(sandbox, id => billing.changed(id))]
   }
 }
 
@@ -117,7 +116,7 @@ interface OpenedBillingProvider {
 
 async function openBillingProvider(
   { billing }: Pick<GatewayConfig, 'billing'>,
-  around: SandboxBillingOptions
+  around: SandboxBillingOptions & Pick<OpenBillingOptions, 'addresses'>
 ): Promise<OpenedBillingProvider> {
   if (billing.kind === 'none') return { provider: null, sandbox: null }
   if (billing.kind === 'sandbox') {
@@ -127,19 +126,18 @@ async function openBillingProvider(
   const {
     key,
     webhookSecret,
-    prices: { individual },
-    url = null
+    prices: { individual: price }
   } = billing
   // Checked with the configuration, with line and column.
-  if (key === undefined || webhookSecret === undefined || individual === undefined)
+  if (key === undefined || webhookSecret === undefined || price === undefined)
     throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
   // Loaded only where it is used, to save memory.
   const { StripeBilling } = await import('./stripe/stripe.ts')
   const provider = new StripeBilling({
     key: new Secret(key),
     webhookSecret: new Secret(webhookSecret),
-    prices: { individual },
-    url,
+    price,
+    url: around.addresses.stripe ?? null,
     timeout: 20_000,
     clock: around.clock
   })

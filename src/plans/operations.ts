@@ -15,7 +15,7 @@ import {
 import type { BitcoinPlans } from './bitcoin/bitcoin.ts'
 import { RESOURCE_NOT_FOUND } from '../engine/operations/error-kinds.ts'
 import { ShortError } from '../engine/operations/errors.ts'
-import type { SandboxBilling, TakeNotification } from './sandbox/sandbox.ts'
+import type { PortalButton, SandboxBilling, TakeNotification } from './sandbox/sandbox.ts'
 
 /** Bytes; notifications of providers are far smaller. */
 const NOTIFICATION_LIMIT = 1_048_576
@@ -223,8 +223,7 @@ const Session = Type.Object({ session: Type.String({ 'x-judged': true }) })
 const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
 
 /**
- * The sandbox's pages, in place of the billing provider's. Their addresses are the only authorization. `take` receives
- * their notifications.
+ * The sandbox's pages, in place of the billing provider's. Their addresses are the only authorization.
  */
 export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: TakeNotification): AnyOperation[] {
   if (sandbox === null) return []
@@ -235,12 +234,7 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
     mount: { use: 'pages', chain: 'page-forms', below: '/billing/*' },
     params: Session
   } as const
-  const act = (
-    id: string,
-    name: 'complete' | 'cancel' | 'fail' | 'recover',
-    summary: string,
-    description: string
-  ): AnyOperation =>
+  const act = (id: string, name: PortalButton | 'complete', summary: string, description: string): AnyOperation =>
     defineOperation({
       ...common,
       id,
@@ -253,8 +247,10 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
         404: 'There is no such session.'
       },
       async handle({ params: { session } }) {
-        if (!SESSION.test(session) || !(await sandbox[name](session, take)))
-          throw new ShortError(RESOURCE_NOT_FOUND, 'Session not found')
+        const isDone =
+          SESSION.test(session) &&
+          (await (name === 'complete' ? sandbox.complete(session, take) : sandbox.turn(session, name, take)))
+        if (!isDone) throw new ShortError(RESOURCE_NOT_FOUND, 'Session not found')
         return { status: 303, body: null, headers: ['Location', `../${session}`, ...BILLING_PAGE_HEADERS] }
       }
     })

@@ -46,8 +46,6 @@ export interface ListedPlan {
   readonly features: readonly string[]
 }
 
-export const soldPlans: readonly SoldPlan[] = Object.freeze(['individual'])
-
 /** What a plan costs for one calendar month, in whole US dollars (contract, Plan tiers). */
 export const planPricesUsd: Readonly<Record<SoldPlan, number>> = Object.freeze({ individual: 49 })
 

@@ -2,8 +2,8 @@ import { Unavailable } from '../engine/operations/errors.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
-import { planPricesUsd, soldPlans, type SoldPlan } from './plans.ts'
-import type { BilledPrice, BillingProvider } from './provider.ts'
+import { planPricesUsd } from './plans.ts'
+import type { BillingProvider } from './provider.ts'
 import { defineError } from '../platform/system/errors.ts'
 
 const PLAN_NOT_FOR_SALE = defineError('BG_PLAN_NOT_FOR_SALE', {
@@ -20,13 +20,6 @@ interface PriceCheckOptions {
   readonly metrics: Metrics
 }
 
-/** Result of the last check: null where the provider charges the listed price, else the fault, for operators. */
-interface Seen {
-  readonly wrong: string | null
-  /** Monotonic milliseconds. */
-  readonly at: number
-}
-
 /**
  * Milliseconds for which a result is cached. A wrong price is checked again soon, so that a corrected one sells
  * immediately.
@@ -36,13 +29,13 @@ const CACHE_TTL = { right: 600_000, wrong: 10_000 }
 const COME_BACK = 300
 
 /**
- * Compares the listed prices with those of the billing provider, so that no checkout charges another price than was
- * shown. Each process checks at start, periodically and before a checkout; concurrent checks share one request.
+ * Compares the listed price of the plan individual with that of the billing provider, so that no checkout charges
+ * another price than was shown. Each process checks at start, periodically and before a checkout.
  */
 export class PriceCheck {
   readonly #options: PriceCheckOptions
-  readonly #seen = new Map<SoldPlan, Seen>()
-  readonly #inFlight = new Map<SoldPlan, Promise<Seen>>()
+  /** `at`: monotonic milliseconds. */
+  #last: { readonly isRight: boolean; readonly at: number } | null = null
 
   constructor(options: PriceCheckOptions) {
     this.#options = options
@@ -50,76 +43,47 @@ export class PriceCheck {
       'boltgate_billing_price_wrong',
       'Plans whose price at the billing provider is not the listed one (1): they are not sold by card.',
       ['plan'],
-      async () => [...this.#seen].map(([plan, { wrong }]) => ({ labels: { plan }, value: wrong === null ? 0 : 1 }))
+      async () => (this.#last === null ? [] : [{ labels: { plan: 'individual' }, value: this.#last.isRight ? 0 : 1 }])
     )
   }
 
-  async look(): Promise<void> {
-    await Promise.all(soldPlans.map(plan => this.#look(plan)))
+  /**
+   * Whether a checkout would charge the listed price; logs a price that would not.
+   * @throws BillingError when the provider fails
+   */
+  async look(): Promise<boolean> {
+    const { provider, clock, log } = this.#options
+    const price = await provider.price()
+    const isRight =
+      price !== null &&
+      price.isActive &&
+      price.amount === planPricesUsd.individual * 100 &&
+      price.currency === 'usd' &&
+      price.every?.interval === 'month' &&
+      price.every.count === 1
+    this.#last = { isRight, at: clock.monotonic() }
+    if (!isRight)
+      log.error(
+        { setting: 'billing.prices.individual', listed: `${planPricesUsd.individual} USD a month`, price },
+        'The plan individual is not sold by card: name an active price that charges the listed amount'
+      )
+    return isRight
   }
 
   /**
    * Resolves when a checkout would charge the listed price.
    * @throws Unavailable when it would not; BillingError when the provider fails
    */
-  async agree(plan: SoldPlan): Promise<void> {
-    const last = this.#seen.get(plan)
-    const believed =
-      last !== undefined &&
-      this.#options.clock.monotonic() - last.at < (last.wrong === null ? CACHE_TTL.right : CACHE_TTL.wrong)
-    const { wrong } = believed ? last : await this.#look(plan)
-    if (wrong === null) return
+  async agree(): Promise<void> {
+    const last = this.#last
+    const isCached =
+      last !== null && this.#options.clock.monotonic() - last.at < CACHE_TTL[last.isRight ? 'right' : 'wrong']
+    if (isCached ? last.isRight : await this.look()) return
     throw new Unavailable(
       PLAN_NOT_FOR_SALE,
-      `The plan ${plan} cannot be bought by card at the moment: its price at the billing provider is not the listed one. ` +
+      'The plan individual cannot be bought by card at the moment: its price at the billing provider is not the listed one. ' +
         'The operator finds in the log what has to be corrected.',
       COME_BACK
     )
   }
-
-  #look(plan: SoldPlan): Promise<Seen> {
-    const begun = this.#inFlight.get(plan)
-    if (begun !== undefined) return begun
-    const looking = this.#ask(plan).finally(() => {
-      this.#inFlight.delete(plan)
-    })
-    this.#inFlight.set(plan, looking)
-    return looking
-  }
-
-  async #ask(plan: SoldPlan): Promise<Seen> {
-    const { provider, clock, log } = this.#options
-    const wrong = wrongWith(plan, await provider.price(plan))
-    const seen: Seen = { wrong, at: clock.monotonic() }
-    this.#seen.set(plan, seen)
-    if (wrong !== null)
-      log.error({ plan, setting: `billing.prices.${plan}` }, `THE PLAN ${plan} IS NOT SOLD BY CARD: ${wrong}`)
-    return seen
-  }
-}
-
-/** Null for a price that charges what is listed. */
-function wrongWith(plan: SoldPlan, price: BilledPrice | null): string | null {
-  const listed = `it is listed with ${amount(planPricesUsd[plan] * 100, 'usd')} each month`
-  if (price === null) return `the billing provider has no price with the id of billing.prices.${plan}`
-  const { priceId, every, currency, isActive } = price
-  if (
-    price.amount !== planPricesUsd[plan] * 100 ||
-    currency !== 'usd' ||
-    every?.interval !== 'month' ||
-    every.count !== 1
-  ) {
-    return `${listed}, and the price ${priceId} charges ${amount(price.amount, currency)} ${cadence(every)}; name one that charges the listed in billing.prices.${plan}`
-  }
-  return isActive ? null : `the price ${priceId} is archived, so that nothing can be bought with it`
-}
-
-/** In the currency's smallest unit, since the number of decimals varies. */
-function amount(units: number | null, currency: string): string {
-  return units === null ? `no fixed amount in ${currency}` : `${units} of the smallest unit of ${currency}`
-}
-
-function cadence(every: BilledPrice['every']): string {
-  if (every === null) return 'once'
-  return every.count === 1 ? `each ${every.interval}` : `each ${every.count} ${every.interval}s`
 }

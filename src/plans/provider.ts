@@ -1,7 +1,4 @@
-import { Type, type StaticDecode } from 'typebox'
-import { parseResponse, part, readResponse } from '../engine/formats/response-schema.ts'
 import type { PlanTier } from '../accounts/merchants/plans.ts'
-import type { SoldPlan } from './plans.ts'
 import { defineError } from '../platform/system/errors.ts'
 
 const BILLING_PROVIDER = defineError('BG_BILLING_PROVIDER', {
@@ -55,14 +52,6 @@ export interface BilledPrice {
   readonly isActive: boolean
 }
 
-/** Which subscription changed. Its state is read again, since notifications may be reordered. */
-export interface BillingEvent {
-  readonly id: string
-  readonly type: string
-  /** Null for an irrelevant event. */
-  readonly subscriptionId: string | null
-}
-
 type BillingFault =
   | 'away'
   | 'refused'
@@ -90,56 +79,15 @@ export function isCardSubscription(subscriptionId: string): boolean {
 export interface BillingProvider {
   readonly kind: BillingKind
   createCheckout(request: CheckoutRequest): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }>
-  price(plan: SoldPlan): Promise<BilledPrice | null>
+  /** What the plan individual costs there; null without such a price. */
+  price(): Promise<BilledPrice | null>
   /** Address of the page where the customer manages card and subscription. */
   portal(customerId: string, returnUrl: string): Promise<string>
   subscription(subscriptionId: string): Promise<BilledSubscription | null>
   /**
-   * Verifies the signature over the raw bytes and reads the notification.
+   * Verifies the signature over the raw bytes and returns which subscription changed; null for an irrelevant event. Its
+   * state is read again, since notifications may be reordered.
    * @throws BillingError `signature`, or `refused` for an unreadable one
    */
-  readEvent(signature: string | null, body: Uint8Array): BillingEvent
-}
-
-const SubscriptionId = Type.String({ pattern: '^sub_[A-Za-z0-9_]{1,200}$' })
-/** An id, or the id of an expanded object; null for any other. It becomes part of a URL and a row's key. */
-const SubscriptionRef = Type.Decode(
-  Type.Unknown(),
-  value => readResponse(SubscriptionId, value) ?? readResponse(Type.Object({ id: SubscriptionId }), value)?.id ?? null
-)
-const StripeEvent = Type.Object({
-  id: Type.String(),
-  type: Type.String(),
-  data: part({
-    object: part({
-      object: Type.Unknown(),
-      id: SubscriptionRef,
-      subscription: SubscriptionRef,
-      parent: part({ subscription_details: part({ subscription: SubscriptionRef }) })
-    })
-  })
-})
-
-/**
- * Reads a Stripe event after its signature was verified: about a subscription, or a checkout or invoice of one.
- * @throws BillingError `refused` for any other form
- */
-export function readEvent(event: unknown): BillingEvent {
-  const refused = (mismatch: string) => new BillingError('refused', `The notification cannot be read: ${mismatch}.`)
-  const { id, type, data } = parseResponse(StripeEvent, event, refused)
-  return { id, type, subscriptionId: subscriptionOf(data?.object ?? null) }
-}
-
-function subscriptionOf(about: NonNullable<StaticDecode<typeof StripeEvent>['data']>['object']): string | null {
-  switch (about?.object) {
-    case 'subscription':
-      return about.id
-    case 'checkout.session':
-      return about.subscription
-    // Endpoints set up for an older API version receive the older form.
-    case 'invoice':
-      return about.parent?.subscription_details?.subscription ?? about.subscription
-    default:
-      return null
-  }
+  readEvent(signature: string | null, body: Uint8Array): string | null
 }

@@ -83,7 +83,9 @@ export class Billing {
               PRICES,
               PRICES_EVERY,
               'Compares the listed prices of the plans with those that the billing provider charges',
-              () => prices.look()
+              async () => {
+                await prices.look()
+              }
             )
           ]),
       ...(subscriptions === null
@@ -135,7 +137,7 @@ export class Billing {
     const cancelUrl = this.#address('/cancelUrl', input.cancelUrl) ?? `${this.#options.publicUrl()}/billing/canceled`
     if (merchant !== null) refuseSecond(merchant)
     const isFirst = merchant === null || merchant.billingCustomerId === null
-    await this.#asking(this.#options.prices?.agree(plan) ?? Promise.resolve())
+    await this.#asking(this.#options.prices?.agree() ?? Promise.resolve())
     return await this.#asking(
       provider.createCheckout({
         plan,
@@ -174,11 +176,14 @@ export class Billing {
    */
   async receive(signature: string | null, body: Uint8Array): Promise<void> {
     const provider = this.#provider()
-    const { database, jobs, log } = this.#options
-    const { subscriptionId, type, id } = readable(() => provider.readEvent(signature, body))
-    log.debug({ event: id, type, subscriptionId }, 'the billing provider sent a notification')
-    if (subscriptionId === null) return
-    await this.#asking(jobs.enqueue(database.sql, QUEUE, { subscriptionId }, { key: subscriptionId }))
+    const subscriptionId = readable(() => provider.readEvent(signature, body))
+    if (subscriptionId !== null) await this.changed(subscriptionId)
+  }
+
+  /** Has a subscription read again. */
+  async changed(subscriptionId: string): Promise<void> {
+    const { database, jobs } = this.#options
+    await jobs.enqueue(database.sql, QUEUE, { subscriptionId }, { key: subscriptionId })
   }
 
   #provider(): BillingProvider {

@@ -64,13 +64,19 @@ const SHOPIFY_VERSION = '2026-10'
 
 export function openPlatform(
   { storefront }: Pick<GatewayConfig, 'storefront'>,
-  around: { readonly database: Database; readonly clock: Clock; readonly log: Log; readonly call: OutboundCall }
+  around: {
+    readonly addresses: { readonly shopify?: string }
+    readonly database: Database
+    readonly clock: Clock
+    readonly log: Log
+    readonly call: OutboundCall
+  }
 ): StorePlatform {
   return storefront.kind === 'sandbox'
     ? openSandboxShop(around)
     : openShopify({
         ...around,
-        config: { url: storefront.url, apiVersion: SHOPIFY_VERSION, timeout: CALL_TIMEOUT }
+        config: { url: around.addresses.shopify, apiVersion: SHOPIFY_VERSION, timeout: CALL_TIMEOUT }
       })
 }
 

@@ -12,7 +12,6 @@ import { startFakeOpenNode, type FakeOpenNode } from './opennode.ts'
 import { startFakePhoenixd } from './phoenixd.ts'
 import { pricesYaml, startFakePrices } from './prices.ts'
 import { startReceiver } from './receiver.ts'
-import { startFakeShopify } from './shopify.ts'
 import { startFakeStrike, type FakeStrike } from './strike.ts'
 
 // Started by hand: `npm run fakes`, or `npm run fakes -- 9500` for other ports than 9400 and those that follow; 0 takes
@@ -34,7 +33,6 @@ const strike = await startFakeStrike({ key: STRIKE_KEY, port: port(0) })
 const opennode = await startFakeOpenNode({ key: OPENNODE_KEY, port: port(1) })
 const lnd = await startFakeLnd({ port: port(2) })
 const prices = await startFakePrices({ port: port(3) })
-const shopify = await startFakeShopify({ port: port(4) })
 const phoenixd = await startFakePhoenixd({ port: port(5) })
 const cln = await startFakeCln({ port: port(6) })
 const lnbits = await startFakeLnbits({ port: port(7) })
@@ -62,9 +60,6 @@ const deliveries = setInterval(() => {
   strike.deliver().catch((error: unknown) => {
     say(`strike could not deliver: ${String(error)}`)
   })
-  shopify.deliver().catch((error: unknown) => {
-    say(`shopify could not deliver: ${String(error)}`)
-  })
 }, 1000)
 
 say(`strike    ${strike.url}   key ${STRIKE_KEY}
@@ -78,7 +73,6 @@ btcpay    ${btcpay.url}   key ${btcpay.key()}
 nwc       ${nwc.relay.url}   key ${nwc.key()}
 blink     ${blink.url}   key ${blink.key()}   with its address as url
 prices    ${prices.url}
-shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
 
 For gateway.yaml, with strike or lnd in the first place (sandbox in one of the two is fine as well):
@@ -93,9 +87,6 @@ lightning:
     url: ${opennode.url}
     key: ${OPENNODE_KEY}
 ${pricesYaml(prices)}
-storefront:
-  kind: shopify
-  url: ${shopify.url}
 
 # or, for a node of your own, here lnd; phoenixd, cln, lnbits, lnurl, btcpay and nwc likewise:
 #   primary:
@@ -103,15 +94,13 @@ storefront:
 #     url: ${lnd.url}
 #     key: "${lnd.key()}"
 
-Type "pay" and an invoice to pay it, "ship" and an order's number to send its goods on their way. Ctrl-C ends everything.`)
+Type "pay" and an invoice to pay it. Ctrl-C ends everything.`)
 
 const input = createInterface({ input: process.stdin })
 input.on('line', line => {
   const [command = '', invoice = ''] = line.trim().split(/\s+/)
   if (command === '') return
-  if (command === 'ship') return say(ship(invoice))
-  if (command !== 'pay')
-    return say(`There is no ${command}. Type "pay" and an invoice, or "ship" and an order's number.`)
+  if (command !== 'pay') return say(`There is no ${command}. Type "pay" and an invoice.`)
   pay(invoice, { strike, opennode, lnd, wallets }).then(say, (error: unknown) => {
     say(`It could not be paid: ${error instanceof Error ? error.message : String(error)}`)
   })
@@ -128,23 +117,11 @@ async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
   await Promise.all(
-    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, receiver].map(fake =>
+    [strike, opennode, lnd, prices, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, receiver].map(fake =>
       fake.close()
     )
   )
   process.stdin.destroy()
-}
-
-/** Fulfils an order of the shop, with a tracking number, and says so. */
-function ship(name: string): string {
-  const order = shopify.shop.orders.find(held => held.name === name || held.name === `#${name}`)
-  if (order === undefined) return `There is no order ${name}.`
-  shopify.fulfill(order, {
-    company: 'UPS',
-    number: `1Z${order.id}`,
-    url: `https://www.ups.com/track?tracknum=1Z${order.id}`
-  })
-  return `${order.name} is on its way with 1Z${order.id}`
 }
 
 /** Pays an invoice that one of them made, and says so. */

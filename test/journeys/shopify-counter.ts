@@ -65,9 +65,9 @@ export async function openCounter(t: T): Promise<Counter> {
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
   const yaml = defaultYaml({
-    replace: [['storefront: { kind: sandbox }', `storefront: { kind: shopify, url: "${fake.url}" }`]]
+    replace: [['storefront: { kind: sandbox }', 'storefront: { kind: shopify }']]
   })
-  const gateway = await startGateway(t, { yaml, clock, closesConnections: true })
+  const gateway = await startGateway(t, { yaml, clock, closesConnections: true, addresses: { shopify: fake.url } })
   const jobs = new JobTable(gateway.database)
   json(
     await gateway.merchantSend('POST', '/api/merchant/storefront', {

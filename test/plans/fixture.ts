@@ -8,9 +8,17 @@ import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
+import type { FakeStripe } from '../fakes/stripe.ts'
+import { defaultYaml } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 export const DAY = 86_400_000
+
+/** The default deployment with a fake of Stripe; its address is given to `startGateway`. */
+export function stripeYaml({ key, webhookSecret, price }: FakeStripe): string {
+  const billing = `billing: { kind: stripe, key: "${key}", webhookSecret: "${webhookSecret}", prices: { individual: ${price} } }`
+  return defaultYaml({ replace: [['billing:    { kind: sandbox }', billing]] })
+}
 
 /** A billing provider whose subscription statuses a test sets. */
 export class ToldProvider {

@@ -13,7 +13,7 @@ const open = (options: { readonly key?: string; readonly url?: string } = {}) =>
   new StripeBilling({
     key: new Secret(options.key ?? fake.key),
     webhookSecret: new Secret(fake.webhookSecret),
-    prices: { individual: fake.price },
+    price: fake.price,
     url: options.url ?? fake.url,
     timeout: 10_000,
     clock
@@ -174,17 +174,12 @@ t.test('errors: temporary ones are "unavailable", permanent ones are refusals, a
   )
   t.equal(await fault(open({ key: 'sk_test_another_key' }).subscription('sub_1')), 'refused', 'a wrong key')
   t.equal(await fault(stripe.portal('cus_unknown', 'https://shop.example')), 'refused', 'a customer of another account')
-  await t.rejects(
-    stripe.createCheckout({ ...request, plan: 'l402' }),
-    { name: 'TypeError' },
-    'a plan without a price is a configuration fault'
-  )
 })
 
 t.test('notifications: which subscription they are about', async t => {
   const about = (type: string, object: object) => {
     const { body, headers } = fake.event(type, object)
-    return stripe.readEvent(headers['stripe-signature'] ?? null, Buffer.from(body)).subscriptionId
+    return stripe.readEvent(headers['stripe-signature'] ?? null, Buffer.from(body))
   }
   t.equal(about('customer.subscription.updated', { object: 'subscription', id: 'sub_1' }), 'sub_1')
   t.equal(
@@ -232,13 +227,7 @@ t.test("notifications: the signature is over the bytes, for five minutes by the 
     bad,
     "another endpoint's"
   )
-  for (const text of [
-    'not JSON',
-    '[]',
-    '{"id":1,"type":"a"}',
-    'null',
-    '{"object":"v2.core.event","id":"evt_1","type":"a"}'
-  ]) {
+  for (const text of ['not JSON', '[]', 'null', '{"object":"v2.core.event","id":"evt_1","type":"a"}']) {
     t.throws(
       () => read(fake.signed(text)['stripe-signature'] ?? '', text),
       { name: 'BillingError', fault: 'refused' },
@@ -246,7 +235,7 @@ t.test("notifications: the signature is over the bytes, for five minutes by the 
     )
   }
   clock.advance(300_000)
-  t.match(read(signature, body), { subscriptionId: 'sub_1' })
+  t.equal(read(signature, body), 'sub_1')
   clock.advance(1_000)
   t.throws(() => read(signature, body), bad, 'a second later')
 })

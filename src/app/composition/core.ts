@@ -45,6 +45,7 @@ async function openGround(running: Running, environment: GatewayEnvironment, clo
   )
   const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
   return {
+    addresses: environment.addresses ?? {},
     call: outboundCall(forwarder.guard),
     clock,
     config: () => running.config,

@@ -36,6 +36,8 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'storefront.timeout': 'a call to the platform may take 10 seconds; delete the line',
   'storefront.catalogTtl': 'boltgate reads a catalog every 5 minutes; delete the line',
   'storefront.invoiceExpiry': 'the invoice of a checkout can be paid for 10 minutes; delete the line',
+  'storefront.url': 'boltgate calls each store at its own domain; delete the line',
+  'billing.url': 'boltgate calls Stripe at its public address; delete the line',
   'billing.timeout': 'a call to the billing provider may take 20 seconds; delete the line',
   payments:
     'an invoice of a payment can be paid for an hour, of the alternate provider for a day, and a demo payment confirms itself after 5 seconds; delete the section',

@@ -1,18 +1,15 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { PlanTier } from '../../accounts/merchants/plans.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import {
-  readEvent,
   BillingError,
   type BilledPrice,
   type BilledSubscription,
-  type BillingEvent,
   type BillingProvider,
   type CheckoutRequest
 } from '../provider.ts'
-import { planPricesUsd, type SoldPlan } from '../plans.ts'
+import { planPricesUsd } from '../plans.ts'
 
 export interface SandboxBillingOptions {
   readonly database: Database
@@ -21,7 +18,8 @@ export interface SandboxBillingOptions {
   publicUrl(): string
 }
 
-export type TakeNotification = (signature: string, body: Uint8Array) => Promise<void>
+/** Receives the id of a subscription that changed. */
+export type TakeNotification = (subscriptionId: string) => Promise<void>
 
 export type SandboxSession =
   | {
@@ -62,22 +60,25 @@ const PERIOD = 30 * DAY
 /** Milliseconds for which the pages of a checkout and of a portal are valid. */
 const CHECKOUT_LIFE = DAY
 const PORTAL_LIFE = 3_600_000
-/** Seconds for which a signed notification is valid. */
-const TOLERANCE = 300
+/** Buttons of a portal: the status that each sets, and those that it changes. */
+const TURNS = {
+  cancel: ['canceled', ['active', 'trialing', 'past_due']],
+  fail: ['past_due', ['active', 'trialing']],
+  recover: ['active', ['past_due']]
+} as const satisfies Readonly<Record<string, readonly [to: string, from: readonly string[]]>>
+export type PortalButton = keyof typeof TURNS
 
 /**
  * A billing provider for development that charges nothing: its checkout is a page with one button. State is kept in the
- * database. Trials end and periods renew silently, as if notifications were lost. Actions on its pages send signed
- * notifications in Stripe's form to the usual receiver; the signing secret is the process's own.
+ * database. Trials end and periods renew silently, as if notifications were lost. Actions on its pages are reported in the
+ * process alone.
  */
 export class SandboxBilling implements BillingProvider {
   readonly kind = 'sandbox'
   readonly #options: SandboxBillingOptions
-  readonly #secret: Uint8Array
 
   constructor(options: SandboxBillingOptions) {
     this.#options = options
-    this.#secret = options.random(32)
   }
 
   async createCheckout(
@@ -89,10 +90,10 @@ export class SandboxBilling implements BillingProvider {
     return { sessionId, checkoutUrl: this.#address(sessionId) }
   }
 
-  async price(plan: SoldPlan): Promise<BilledPrice> {
+  async price(): Promise<BilledPrice> {
     return {
-      priceId: `price_sandbox_${plan}`,
-      amount: planPricesUsd[plan] * 100,
+      priceId: 'price_sandbox_individual',
+      amount: planPricesUsd.individual * 100,
       currency: 'usd',
       every: { interval: 'month', count: 1 },
       isActive: true
@@ -115,14 +116,8 @@ export class SandboxBilling implements BillingProvider {
     })
   }
 
-  readEvent(signature: string | null, body: Uint8Array): BillingEvent {
-    if (!this.#isSigned(signature, body))
-      throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.')
-    try {
-      return readEvent(JSON.parse(Buffer.from(body).toString('utf8')))
-    } catch (error) {
-      throw error instanceof BillingError ? error : new BillingError('refused', 'The notification cannot be read.')
-    }
+  readEvent(): never {
+    throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.')
   }
 
   /** The content of a session's page; null when unknown or expired. */
@@ -158,49 +153,21 @@ export class SandboxBilling implements BillingProvider {
       return created.subscription
     })
     if (subscriptionId === null) return false
-    await this.#report(take, 'checkout.session.completed', {
-      object: 'checkout.session',
-      id: sessionId,
-      subscription: subscriptionId
-    })
+    await take(subscriptionId)
     return true
   }
 
-  /** Ends the subscriptions of a portal's customer; idempotent. False for an unknown portal. */
-  async cancel(sessionId: string, take: TakeNotification): Promise<boolean> {
-    const { database } = this.#options
-    const ended = await database.transaction(async tx => {
-      const row = await this.#find(tx, sessionId)
-      if (row?.kind !== 'portal') return null
-      return await tx<{ id: string }[]>`
-        update sandbox_subscriptions set status = 'canceled' where customer_id = ${row.customer_id} returning subscription_id as id`
-    })
-    if (ended === null) return false
-    for (const { id } of ended)
-      await this.#report(take, 'customer.subscription.deleted', { object: 'subscription', id })
-    return true
-  }
-
-  /** Makes the subscriptions of a portal's customer past due; idempotent. False for an unknown portal. */
-  async fail(sessionId: string, take: TakeNotification): Promise<boolean> {
-    return await this.#turn(sessionId, 'past_due', take)
-  }
-
-  /** Makes them active again; false for an unknown portal. */
-  async recover(sessionId: string, take: TakeNotification): Promise<boolean> {
-    return await this.#turn(sessionId, 'active', take)
-  }
-
-  async #turn(sessionId: string, status: 'past_due' | 'active', take: TakeNotification): Promise<boolean> {
+  /** Has the subscriptions of a portal's customer change; idempotent. False for an unknown portal. */
+  async turn(sessionId: string, button: PortalButton, take: TakeNotification): Promise<boolean> {
+    const [to, from] = TURNS[button]
     const turned = await this.#options.database.transaction(async tx => {
       const row = await this.#find(tx, sessionId)
       if (row?.kind !== 'portal') return null
       return await tx<{ id: string }[]>`
-        update sandbox_subscriptions set status = ${status} where customer_id = ${row.customer_id} and status = any(${status === 'active' ? ['past_due'] : ['active', 'trialing']}) returning subscription_id as id`
+        update sandbox_subscriptions set status = ${to} where customer_id = ${row.customer_id} and status = any(${[...from]}) returning subscription_id as id`
     })
     if (turned === null) return false
-    for (const { id } of turned)
-      await this.#report(take, 'customer.subscription.updated', { object: 'subscription', id })
+    for (const { id } of turned) await take(id)
     return true
   }
 
@@ -263,25 +230,6 @@ export class SandboxBilling implements BillingProvider {
       email: row.email,
       customerName: row.customer_name
     }
-  }
-
-  async #report(take: TakeNotification, type: string, object: object): Promise<void> {
-    const { clock, random } = this.#options
-    const body = Buffer.from(
-      JSON.stringify({ id: `evt_sandbox_${token(random)}`, object: 'event', type, data: { object } })
-    )
-    const seconds = Math.floor(clock.now() / 1000)
-    await take(`t=${seconds},v1=${this.#mac(seconds, body).toString('hex')}`, body)
-  }
-
-  #isSigned(signature: string | null, body: Uint8Array): boolean {
-    const [, seconds = '', mac = ''] = /^t=(\d{1,12}),v1=([0-9a-f]{64})$/.exec(signature ?? '') ?? []
-    if (mac === '' || !timingSafeEqual(this.#mac(Number(seconds), body), Buffer.from(mac, 'hex'))) return false
-    return Math.abs(this.#options.clock.now() / 1000 - Number(seconds)) <= TOLERANCE
-  }
-
-  #mac(seconds: number, body: Uint8Array): Buffer {
-    return createHmac('sha256', this.#secret).update(`${seconds}.`).update(body).digest()
   }
 }
 

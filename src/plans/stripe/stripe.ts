@@ -1,24 +1,23 @@
 import { Stripe } from 'stripe'
-import type { PlanTier } from '../../accounts/merchants/plans.ts'
+import { Type } from 'typebox'
+import { parseResponse, part, readResponse } from '../../engine/formats/response-schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import {
-  readEvent,
   BillingError,
   type BilledPrice,
   type BilledSubscription,
-  type BillingEvent,
   type BillingProvider,
   type CheckoutRequest
 } from '../provider.ts'
-import type { SoldPlan } from '../plans.ts'
 
 interface StripeBillingOptions {
   /** `sk_…` or a restricted `rk_…`. */
   readonly key: Secret<string>
   /** `whsec_…` of the webhook endpoint. */
   readonly webhookSecret: Secret<string>
-  readonly prices: Readonly<Record<SoldPlan, string>>
+  /** Id of the price of the plan individual, the only one that is sold. */
+  readonly price: string
   /** Null for the public address; a path in it is ignored. */
   readonly url: string | null
   /** Milliseconds for one call. */
@@ -55,19 +54,18 @@ export class StripeBilling implements BillingProvider {
   async createCheckout(
     request: CheckoutRequest
   ): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }> {
-    const price = this.#priceOf(request.plan)
     const session = await asking(
-      this.#session(request, price).catch((error: unknown) => {
+      this.#session(request).catch((error: unknown) => {
         if (request.customerId === null || !isCustomerGone(error)) throw error
         // The customer was deleted, or belongs to another Stripe account: check out as a new one.
-        return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` }, price)
+        return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` })
       })
     )
     if (session.url === null) throw new BillingError('away', 'stripe answered a checkout session without an address')
     return { sessionId: session.id, checkoutUrl: session.url }
   }
 
-  async #session(request: CheckoutRequest, price: string): Promise<Stripe.Checkout.Session> {
+  async #session(request: CheckoutRequest): Promise<Stripe.Checkout.Session> {
     const { email, customerName, merchantId, customerId, trialDays, successUrl, cancelUrl, idempotencyKey } = request
     const metadata: Record<string, string> = {
       ...(merchantId === null ? {} : { [MERCHANT_ID]: String(merchantId) }),
@@ -76,7 +74,7 @@ export class StripeBilling implements BillingProvider {
     return await this.#stripe.checkout.sessions.create(
       {
         mode: 'subscription',
-        line_items: [{ price, quantity: 1 }],
+        line_items: [{ price: this.#options.price, quantity: 1 }],
         success_url: successUrl,
         cancel_url: cancelUrl,
         // The contract: a trial with a card required.
@@ -95,7 +93,7 @@ export class StripeBilling implements BillingProvider {
     )
   }
 
-  async price(plan: SoldPlan): Promise<BilledPrice | null> {
+  async price(): Promise<BilledPrice | null> {
     try {
       const {
         id,
@@ -103,7 +101,7 @@ export class StripeBilling implements BillingProvider {
         currency,
         recurring,
         active
-      } = await this.#stripe.prices.retrieve(this.#options.prices[plan])
+      } = await this.#stripe.prices.retrieve(this.#options.price)
       return {
         priceId: id,
         amount: recurring?.usage_type === 'metered' ? null : amount,
@@ -131,7 +129,7 @@ export class StripeBilling implements BillingProvider {
     }
   }
 
-  readEvent(signature: string | null, body: Uint8Array): BillingEvent {
+  readEvent(signature: string | null, body: Uint8Array): string | null {
     const { webhookSecret, clock } = this.#options
     if (signature === null) throw new BillingError('signature', 'The header Stripe-Signature is missing.')
     const { webhooks } = this.#stripe
@@ -143,7 +141,7 @@ export class StripeBilling implements BillingProvider {
       throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.', error)
     }
     try {
-      return readEvent(webhooks.constructEvent(...signed))
+      return changedBy(webhooks.constructEvent(...signed))
     } catch (error) {
       throw error instanceof BillingError
         ? error
@@ -151,36 +149,59 @@ export class StripeBilling implements BillingProvider {
     }
   }
 
-  #priceOf(plan: PlanTier): string {
-    const price = new Map<PlanTier, string>(
-      Object.entries(this.#options.prices) as Array<[SoldPlan, string]> /* a record's own names */
-    ).get(plan)
-    if (price === undefined) throw new TypeError(`the plan ${plan} has no price`)
-    return price
-  }
-
   #read(subscription: Stripe.Subscription): BilledSubscription {
     const { customer, metadata, items } = subscription
     const known = typeof customer === 'string' || customer.deleted === true ? null : customer
     // Each item has its own period; ours have one item.
     const ends = items.data.map(item => item.current_period_end)
-    const prices = new Map(
-      Object.entries(this.#options.prices).map(([plan, price]) => [
-        price,
-        plan as SoldPlan /* the record's own names */
-      ])
-    )
     return {
       subscriptionId: subscription.id,
       customerId: typeof customer === 'string' ? customer : customer.id,
       status: subscription.status,
       currentPeriodEnd: ends.length === 0 ? null : Math.max(...ends) * 1000,
       startedAt: subscription.created * 1000,
-      plan: items.data.map(({ price }) => prices.get(price.id)).find(plan => plan !== undefined) ?? null,
+      plan: items.data.some(({ price }) => price.id === this.#options.price) ? 'individual' : null,
       merchantId: readMerchantId(metadata[MERCHANT_ID]),
       email: known?.email ?? null,
       customerName: metadata[CUSTOMER_NAME] ?? known?.name ?? null
     }
+  }
+}
+
+const SubscriptionId = Type.String({ pattern: '^sub_[A-Za-z0-9_]{1,200}$' })
+/** An id, or the id of an expanded object; null for any other. It becomes part of a URL and a row's key. */
+const SubscriptionRef = Type.Decode(
+  Type.Unknown(),
+  value => readResponse(SubscriptionId, value) ?? readResponse(Type.Object({ id: SubscriptionId }), value)?.id ?? null
+)
+const StripeEvent = Type.Object({
+  data: part({
+    object: part({
+      object: Type.Unknown(),
+      id: SubscriptionRef,
+      subscription: SubscriptionRef,
+      parent: part({ subscription_details: part({ subscription: SubscriptionRef }) })
+    })
+  })
+})
+
+/**
+ * The subscription of a Stripe event about one, or about a checkout or invoice of one.
+ * @throws BillingError `refused` for any other form
+ */
+function changedBy(event: unknown): string | null {
+  const refused = (mismatch: string) => new BillingError('refused', `The notification cannot be read: ${mismatch}.`)
+  const about = parseResponse(StripeEvent, event, refused).data?.object
+  switch (about?.object) {
+    case 'subscription':
+      return about.id
+    case 'checkout.session':
+      return about.subscription
+    // Endpoints set up for an older API version receive the older form.
+    case 'invoice':
+      return about.parent?.subscription_details?.subscription ?? about.subscription
+    default:
+      return null
   }
 }
 

@@ -58,7 +58,7 @@ t.test('stripe-mock', { skip }, async t => {
   const billing = new StripeBilling({
     key: new Secret('sk_test_123'),
     webhookSecret: new Secret('whsec_123'),
-    prices: { individual: 'price_123' },
+    price: 'price_123',
     url,
     timeout: 20_000,
     clock: systemClock
