@@ -2,7 +2,7 @@ import { constants, performServerHandshake, type ServerHttp2Session, type Server
 import type { Socket } from 'node:net'
 import { MalformedBody } from '../operations/errors.ts'
 import type { ClientCounts, Keeping } from '../listener/allowance.ts'
-import { rawReply, type RefusalHost } from '../listener/connection.ts'
+import { rawReply, type RefusalHost } from '../listener/refusals.ts'
 import { offeredCorrelation } from '../listener/client-address.ts'
 import { idleTime, stalled, upload, Watch, type ListenerLimits } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
@@ -142,15 +142,10 @@ export class Http2Connection {
   }
 
   #body(stream: ServerHttp2Stream, upload: StreamSource, { length, expectsContinue }: Admission): WireBody {
-    const inviter = {
-      get headersSent() {
-        return stream.headersSent
-      },
-      writeContinue() {
-        if (!stream.closed) stream.additionalHeaders({ ':status': 100 })
-      }
+    const invite = (): void => {
+      if (!stream.closed && !stream.headersSent) stream.additionalHeaders({ ':status': 100 })
     }
-    return new IncomingBody(upload, inviter, length, expectsContinue, this.#host.keeping)
+    return new IncomingBody(upload, expectsContinue ? invite : null, length, this.#host.keeping)
   }
 
   #refuse(wire: StreamWire, { status, message }: FrontDoorRefusal, offered: string | null): void {

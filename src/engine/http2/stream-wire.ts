@@ -1,9 +1,7 @@
 import { constants, type ServerHttp2Stream } from 'node:http2'
-import { INTERNAL } from '../operations/error-kinds.ts'
-import { LongError } from '../operations/errors.ts'
 import { EMPTY, FRAMED, frameReply } from '../lane/reply-framing.ts'
 import type { WireBody } from '../listener/request-body.ts'
-import type { Stopping, TunnelResult, Wire, WireListener } from '../message/wire.ts'
+import type { Stopping, Wire, WireListener } from '../message/wire.ts'
 import { streamHeaders } from './stream-head.ts'
 import type { StreamSource } from './stream-source.ts'
 
@@ -12,6 +10,7 @@ const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR } = constants
 /** The client's side of one request over HTTP/2. */
 export class StreamWire implements Wire {
   listener: WireListener | null = null
+  readonly tunnel = null
   readonly body: WireBody
   readonly stream: ServerHttp2Stream
   readonly #host: { readonly draining: Stopping }
@@ -118,11 +117,5 @@ export class StreamWire implements Wire {
   destroy(): void {
     if (!this.#isOver && !this.gone) this.stream.close(NGHTTP2_INTERNAL_ERROR)
     this.#isOver = true
-  }
-
-  tunnel(): Promise<TunnelResult> {
-    return Promise.reject(
-      new LongError(INTERNAL, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
-    )
   }
 }

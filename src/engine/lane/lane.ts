@@ -1,25 +1,15 @@
-import { Socket } from 'node:net'
-import { MalformedBody } from '../operations/errors.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Keeping } from '../listener/allowance.ts'
-import { writeRefusal, type RefusalHost } from '../listener/connection.ts'
-import { detectDisconnect, takenBytes, Watch, type Watched } from '../listener/deadlines.ts'
+import type { Socket } from 'node:net'
+import { detectDisconnect, Watch } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
-import type { Stopping } from '../message/wire.ts'
-import type { LaneWire } from './lane-wire.ts'
+import { HttpConnection, type HttpHost } from '../listener/http-connection.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
 import { IncomingBody, EmptyBody, type WireBody, type BodySource } from '../listener/request-body.ts'
 import { Pieces } from '../message/pieces.ts'
 import { EventEmitter } from 'node:events'
 
-export interface LaneHost extends RefusalHost {
-  readonly draining: Stopping
-  readonly clock: Clock
-  readonly keeping: Keeping
+export interface LaneHost extends HttpHost {
   readonly laneHead: number
   readonly rules: DoorRules
-  monotonic(): number
-  dateLine(): string
   /** Serves an admitted request; sets `lane.current` before it returns. */
   serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void
   /**
@@ -37,15 +27,9 @@ const HELD = 64 * 1024
  * plain, or that is refused, moves to node:http unchanged, with the connection. So each refusal and rare form has one
  * implementation.
  */
-export class Lane implements Watched, UploadValve {
-  readonly socket: Socket
-  readonly peerAddress: string
-  readonly trusted: boolean
+export class Lane extends HttpConnection implements UploadValve {
   readonly watch: Watch
-  current: LaneWire | null = null
-  closing = false
   readonly tunnelling = false
-  served = false
   readonly #host: LaneHost
   /** The body of the last request, until it has arrived and its response is over. */
   #upload: RequestUpload | null = null
@@ -55,35 +39,17 @@ export class Lane implements Watched, UploadValve {
   #last = false
 
   constructor(socket: Socket, peerAddress: string, trusted: boolean, host: LaneHost) {
-    this.socket = socket
-    this.peerAddress = peerAddress
-    this.trusted = trusted
+    super(socket, peerAddress, trusted, host)
     this.#host = host
     this.watch = new Watch(host.monotonic())
-  }
-
-  get draining(): Stopping {
-    return this.#host.draining
-  }
-
-  get clock(): Clock {
-    return this.#host.clock
-  }
-
-  get keeping(): Keeping {
-    return this.#host.keeping
-  }
-
-  get taken(): number {
-    return takenBytes(this.socket)
   }
 
   get leftover(): boolean {
     return this.#upload !== null && !this.#upload.complete
   }
 
-  dateLine(): string {
-    return this.#host.dateLine()
+  protected override get isLast(): boolean {
+    return this.#last
   }
 
   open(): void {
@@ -91,7 +57,7 @@ export class Lane implements Watched, UploadValve {
     socket.on('close', this.#onClose)
     socket.on('error', ignore)
     socket.on('end', this.#onEnd)
-    socket.on('drain', this.#onDrain)
+    socket.on('drain', this.drained)
     socket.on('data', this.#onData)
   }
 
@@ -101,7 +67,7 @@ export class Lane implements Watched, UploadValve {
     socket.off('close', this.#onClose)
     socket.off('error', ignore)
     socket.off('end', this.#onEnd)
-    socket.off('drain', this.#onDrain)
+    socket.off('drain', this.drained)
     socket.off('data', this.#onData)
   }
 
@@ -147,7 +113,7 @@ export class Lane implements Watched, UploadValve {
       const upload = new RequestUpload(length, this)
       this.#upload = upload
       if (end < bytes.length) end += upload.take(bytes.subarray(end))
-      body = new IncomingBody(upload, null, length, false, this.#host.keeping)
+      body = new IncomingBody(upload, null, length, this.keeping)
     }
     if (end < bytes.length && !head.last) {
       this.#held = bytes.subarray(end)
@@ -168,10 +134,6 @@ export class Lane implements Watched, UploadValve {
     if (!this.#left && !this.#holding && socket.isPaused()) socket.resume()
   }
 
-  readonly #onDrain = (): void => {
-    this.current?.drained()
-  }
-
   readonly #onEnd = (): void => {
     if (this.leftover) {
       // It ended its side during its upload: it has left.
@@ -185,48 +147,26 @@ export class Lane implements Watched, UploadValve {
   }
 
   readonly #onClose = (): void => {
-    this.current?.closed(false)
+    this.closed()
     this.#upload?.destroy()
   }
 
-  readonly written = (error?: Error | null): void => {
-    const wire = this.current
-    // The connection's close reports failures.
-    if (wire === null || (error ?? null) !== null || this.socket.errored !== null) return
-    if (this.closing || this.#last) this.finishSoon()
-    wire.closed(true)
-  }
-
-  lastResponse(): void {
+  override lastResponse(): void {
     this.closing = true
     this.#held = null
   }
 
-  settled(): void {
-    this.current = null
-    this.served = true
-    this.watch.idle(this.#host.monotonic(), this.socket.bytesRead)
+  override settled(): void {
+    this.rest()
     if (this.socket.destroyed || this.closing || this.leftover) return
     this.#upload = null
     this.#next(this.#held, true)
   }
 
-  /** See `Connection.finishSoon`. */
-  finishSoon(): void {
-    this.lastResponse()
-    if (this.leftover) this.socket.end()
-    else this.socket.destroySoon()
-  }
-
-  refuse(status: number, message: string): void {
+  override refuse(status: number, message: string): void {
     if (this.closing) return
     this.lastResponse()
-    writeRefusal(this.socket, this.peerAddress, this.#host, status, message, null)
-  }
-
-  failBody(status: number, message: string): void {
-    this.closing = true
-    this.current?.body.fail(new MalformedBody(status, message))
+    this.writeRefusal(status, message, null)
   }
 
   hold(): void {

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Context, NO_ROUTE } from '../message/context.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
@@ -6,25 +6,17 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { ListenAddress } from '../config/listen-address.ts'
 import { Allowance, ClientCounts, type Keeping } from './allowance.ts'
 import { TrustedProxies, acceptedCorrelationId, offeredCorrelation } from './client-address.ts'
-import {
-  Connection,
-  type ConnectionHost,
-  type RefusalEvent,
-  refuseRequest,
-  parseFault,
-  rawReply,
-  ToHttps
-} from './connection.ts'
+import { Connection } from './connection.ts'
 import { enforce, sweepInterval } from './deadlines.ts'
 import { Entrance, type ListenerOptions } from './entrance.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import { Http2Connection, PREFACE, type Http2Host } from '../http2/connection.ts'
 import { UnreadUploads } from '../http2/stream-source.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
-import { LaneWire } from '../lane/lane-wire.ts'
-import { nodeServer, type NodeServer, upgradeResponse } from './node-server.ts'
+import { becomesTunnel, nodeServer } from './node-server.ts'
+import { parseFault, rawReply, type RefusalEvent, ToHttps } from './refusals.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
-import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
+import { ResponseWire } from './response-wire.ts'
 import { clientCertificateOf } from './tls.ts'
 
 /** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
@@ -34,7 +26,7 @@ const LANE_HEAD = 8 * 1024
  * Accepts connections, refuses malformed requests, and hands each admitted one on with its `Context`. Connections begin
  * on the fast lane and move to node:http with the first request that is not plain.
  */
-export class Listener implements ConnectionHost, LaneHost, Http2Host {
+export class Listener implements LaneHost, Http2Host {
   draining: Stopping = false
   readonly clock: Clock
   readonly laneHead: number
@@ -47,7 +39,7 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
   readonly #upgrading: DoorRules
   readonly #entrance: Entrance
   readonly #toHttps: ToHttps | null
-  readonly #server: NodeServer
+  readonly #server: Server
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane | Http2Connection>()
   /** The connection whose bytes, now being read by node:http, arrived while the request before them was unanswered. */
@@ -98,7 +90,7 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
     })
     this.#server = server
     this.#readByNode = read
-    const arrive = (req: IncomingMessage, res: WireResponse): void => {
+    const arrive = (req: IncomingMessage, res: ServerResponse): void => {
       this.#read(req.socket)?.arrive(req, res)
     }
     this.#server.on('request', arrive)
@@ -169,21 +161,23 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
     this.#options.refused?.(event)
   }
 
-  take(connection: Connection, req: IncomingMessage, res: WireResponse): void {
+  take(connection: Connection, req: IncomingMessage, { shouldKeepAlive }: ServerResponse): void {
     if (req === connection.lastRequest) connection.closing = true
     const admission = admit(req, this.rules)
     if (admission instanceof FrontDoorRefusal) {
       const { status, message } = admission
-      const id = this.correlationId(offeredCorrelation(req.rawHeaders))
-      this.refused({ status, message, peerAddress: connection.peerAddress, correlationId: id })
-      refuseRequest(connection, req, res, rawReply(status, message, id))
-      return
-    }
-    this.#answer(connection, admission, req, res, null)
+      const correlationId = this.correlationId(offeredCorrelation(req.rawHeaders))
+      this.refused({ status, message, peerAddress: connection.peerAddress, correlationId })
+      const reply = rawReply(status, message, correlationId)
+      const body = new IncomingBody(req, null, null, this.keeping)
+      const wire = (connection.current = new ResponseWire(connection, body, req.method ?? '', false, true))
+      wire.head(status, reply.headers)
+      wire.end(reply.body, null)
+    } else this.#answer(connection, admission, req, !shouldKeepAlive)
   }
 
   serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void {
-    const wire = new LaneWire(lane, body, admission.method, last)
+    const wire = new ResponseWire(lane, body, admission.method, false, last)
     lane.current = wire
     this.#handle(lane, admission, body, wire)
   }
@@ -239,17 +233,13 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
     return connection instanceof Connection ? connection : null
   }
 
-  #answer(
-    connection: Connection,
-    admission: Admission,
-    req: IncomingMessage,
-    res: WireResponse,
-    opener: TunnelOpener | null
-  ): void {
+  #answer(connection: Connection, admission: Admission, req: IncomingMessage, isLast: boolean): void {
     const { method, httpVersion, length, expectsContinue } = admission
-    const body = new IncomingBody(req, res, length, expectsContinue, this.keeping)
-    const wire = new ResponseWire(res, connection, body, method, httpVersion, opener)
+    const invite = expectsContinue ? (): void => void connection.current?.probe() : null
+    const body = new IncomingBody(req, invite, length, this.keeping)
+    const wire = new ResponseWire(connection, body, method, httpVersion === '1.0', isLast)
     connection.current = wire
+    if (admission.upgrade !== null) becomesTunnel(wire, connection, admission, this.#options.clock)
     this.#handle(connection, admission, body, wire)
   }
 
@@ -296,12 +286,6 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
     const connection = this.#read(socket)
     if (connection === null) return
     if (connection.current !== null || connection === this.#behind) {
-      // The parser has released the socket and the response in progress.
-      const { current } = connection
-      if (current !== null)
-        socket.on('drain', () => {
-          current.drained()
-        })
       connection.refuse(
         400,
         'An upgrade cannot be asked for behind an unanswered request.',
@@ -322,8 +306,7 @@ export class Listener implements ConnectionHost, LaneHost, Http2Host {
       return
     }
     if (head.byteLength > 0) socket.unshift(head)
-    const { res, opener } = upgradeResponse(req, socket, connection, admission, this.#options.clock)
-    this.#answer(connection, admission, req, res, opener)
+    this.#answer(connection, admission, req, true)
   }
 
   #malformed(error: NodeJS.ErrnoException, socket: Socket): void {

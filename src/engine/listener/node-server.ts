@@ -4,10 +4,8 @@ import { Pieces } from '../message/pieces.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Connection } from './connection.ts'
 import type { Admission } from './front-door.ts'
-import { type TunnelOpener, WireResponse } from './response-wire.ts'
+import type { ResponseWire } from './response-wire.ts'
 import { openTunnel } from './upgrade.ts'
-
-export type NodeServer = Server<typeof IncomingMessage, typeof WireResponse>
 
 /** A message whose pieces are joined while nothing reads them: Node limits their bytes, not their number. */
 class WireRequest extends IncomingMessage {
@@ -41,11 +39,10 @@ const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
 export function nodeServer(
   maxHeaderSize: number,
   ignored: (req: IncomingMessage) => void
-): { readonly server: NodeServer; readonly read: (socket: Socket) => void } {
+): { readonly server: Server; readonly read: (socket: Socket) => void } {
   // Node's timers cover the whole request and would end long uploads. The sweep replaces them.
-  const server: NodeServer = createServer<typeof IncomingMessage, typeof WireResponse>({
+  const server = createServer({
     IncomingMessage: WireRequest,
-    ServerResponse: WireResponse,
     requireHostHeader: false,
     insecureHTTPParser: false,
     maxHeaderSize,
@@ -76,24 +73,9 @@ export function nodeServer(
   }
 }
 
-/** The response to an upgrade, written by hand: Node has detached its parser from the socket. It may become a tunnel. */
-export function upgradeResponse(
-  req: IncomingMessage,
-  socket: Socket,
-  connection: Connection,
-  admission: Admission,
-  clock: Clock
-): { readonly res: WireResponse; readonly opener: TunnelOpener } {
-  const res = new WireResponse(req)
-  res.shouldKeepAlive = false
-  res.assignSocket(socket)
-  const onDrain = (): void => {
-    res.emit('drain')
-  }
-  socket.on('drain', onDrain)
-  res.on('finish', () => {
-    socket.destroySoon()
-  })
+/** Lets the wire of an upgrade become a tunnel. Node has detached its parser from the socket. */
+export function becomesTunnel(wire: ResponseWire, connection: Connection, admission: Admission, clock: Clock): void {
+  const { socket } = connection
   // Reading without consuming is the only way to see the client leave.
   const onReadable = (): void => {
     if (socket.readableLength === 0) socket.read()
@@ -103,22 +85,17 @@ export function upgradeResponse(
   }
   socket.on('readable', onReadable)
   socket.on('end', onEnd)
-  const opener: TunnelOpener = (target, accepted, wire) =>
+  wire.tunnel = (target, accepted) =>
     openTunnel(
       {
         socket,
         method: admission.method,
         protocol: admission.headers.all('upgrade').join(', '),
         opening: () => {
-          socket.off('drain', onDrain)
           socket.off('readable', onReadable)
           socket.off('end', onEnd)
           connection.tunnelling = true
           wire.handOver()
-        },
-        passed: (bytesIn, bytesOut) => {
-          wire.body.tunnelled(bytesIn)
-          wire.tunnelled(bytesOut)
         },
         closed: clean => {
           wire.closed(clean)
@@ -128,5 +105,4 @@ export function upgradeResponse(
       accepted,
       clock
     )
-  return { res, opener }
 }

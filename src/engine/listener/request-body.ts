@@ -24,11 +24,6 @@ export interface BodySource {
   pause(): unknown
 }
 
-interface Inviter {
-  readonly headersSent: boolean
-  writeContinue(): void
-}
-
 export interface WireBody extends RequestBody {
   /** A reader waits for the client's next piece; only then do the read deadlines run. */
   readonly waiting: boolean
@@ -70,8 +65,7 @@ export class IncomingBody implements WireBody {
   isAnonymous = false
   waiting = false
   readonly #req: BodySource
-  readonly #res: Inviter | null
-  #expected: boolean
+  #invite: (() => void) | null
   #promise: Promise<Uint8Array> | null = null
   #stream: Readable | null = null
   #reject: ((error: Error) => void) | null = null
@@ -84,13 +78,12 @@ export class IncomingBody implements WireBody {
   #slow = 0
   #sharedBytes = 0
 
-  /** `expectsContinue`: the client waits for 100 before it sends, which `res` then writes. */
-  constructor(req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean, keeping: Keeping) {
+  /** `invite`: the client waits for the 100 that it sends, unless a response has begun. */
+  constructor(req: BodySource, invite: (() => void) | null, length: number | null, keeping: Keeping) {
     this.#req = req
-    this.#res = res
+    this.#invite = invite
     this.#keeping = keeping
     this.length = length
-    this.#expected = expectsContinue
   }
 
   get unfinished(): boolean {
@@ -98,7 +91,7 @@ export class IncomingBody implements WireBody {
   }
 
   get unasked(): boolean {
-    return this.#expected
+    return this.#invite !== null
   }
 
   bytes(): Promise<Uint8Array> {
@@ -200,10 +193,6 @@ export class IncomingBody implements WireBody {
     reject?.(error)
   }
 
-  tunnelled(bytes: number): void {
-    this.received += bytes
-  }
-
   flow(): void {
     if (this.#consumer === null) return
     this.waiting = true
@@ -300,8 +289,8 @@ export class IncomingBody implements WireBody {
     req.on('close', this.#gone)
     req.resume()
     this.waiting = true
-    if (this.#expected && this.#res?.headersSent === false) this.#res.writeContinue()
-    this.#expected = false
+    this.#invite?.()
+    this.#invite = null
   }
 
   #hold(): void {

@@ -1,12 +1,11 @@
-import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { INTERNAL } from '../operations/error-kinds.ts'
-import { LongError } from '../operations/errors.ts'
-import type { Stopping, TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
+import { isToken, NameTable } from '../message/header-names.ts'
+import type { Stopping, Tunnel, Wire, WireListener } from '../message/wire.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
 import { keepFor, type Keeping } from './allowance.ts'
-import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
-import type { IncomingBody, WireBody } from './request-body.ts'
+import type { WireBody } from './request-body.ts'
 import { cut } from './deadlines.ts'
 
 export interface WireConnection {
@@ -15,92 +14,88 @@ export interface WireConnection {
   readonly draining: Stopping
   readonly clock: Clock
   readonly keeping: Keeping
+  dateLine(): string
   lastResponse(): void
-  settled(wire: ResponseWire): void
+  /** Called when the system has accepted the whole response. */
+  readonly written: (error?: Error | null) => void
+  settled(): void
 }
 
-export type TunnelOpener = (
-  target: TunnelTarget,
-  accepted: (response: TunnelResponse) => void | Promise<void>,
-  wire: ResponseWire
-) => Promise<TunnelResult>
-
 /** Most bytes of an upload read after its response. */
-export const DISCARD = 256 * 1024
+const DISCARD = 256 * 1024
 /** Most unread bytes of an answered upload for the connection to be reused. */
 const KEEP = 64 * 1024
 
 /** A first piece up to this size is kept until the turn's end, to leave in one string with its head. */
-export const SMALL_PIECE_BYTES = 16 * 1024
+const SMALL_PIECE_BYTES = 16 * 1024
 
 const FRESH = 0
 const HEAD = 1
 const OVER = 2
 
-/** Node's response with a reference to its wire. Overriding `emit` saves adding four listeners per response. */
-export class WireResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
-  wire: ResponseWire | null = null
+const LINE_BREAKER = /[^\t\x20-\x7e\x80-\xff]/
 
-  override emit(event: string | symbol, argument?: unknown): boolean {
-    const { wire } = this
-    // A write to a connection that has just broken; its close follows and is handled.
-    if (wire !== null && event === 'error') return true
-    // Node's own listeners detach the socket first.
-    const heard = super.emit(event, argument)
-    if (wire !== null) {
-      if (event === 'finish') wire.finished()
-      else if (event === 'close') wire.closed()
-      else if (event === 'drain') wire.drained()
-    }
-    return heard
-  }
+const statusLines = new Map<number, string>()
+
+const starts = new NameTable(name => (isToken(name) ? `\r\n${name}: ` : ''))
+
+/** @throws RangeError, like Node, for an invalid status */
+function statusLine(status: number): string {
+  const known = statusLines.get(status)
+  if (known !== undefined) return known
+  if (!Number.isInteger(status) || status < 100 || status > 999) throw new RangeError(`Invalid status code: ${status}`)
+  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}`
+  statusLines.set(status, line)
+  return line
 }
 
 function flushHead(wire: ResponseWire): void {
   wire.flush()
 }
 
+function uncork(socket: Socket): void {
+  socket.uncork()
+}
+
+/** One Latin-1 string of the same bytes leaves in one write; a list would need `writev`. */
+function text(piece: Uint8Array): string {
+  return (Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)).toString(
+    'latin1'
+  )
+}
+
+/** The client's side of one request over HTTP/1. Writes to the socket itself, also where node:http reads it. */
 export class ResponseWire implements Wire {
   listener: WireListener | null = null
-  readonly body: IncomingBody
-  readonly #res: WireResponse
+  tunnel: Tunnel | null = null
+  readonly body: WireBody
   readonly #connection: WireConnection
-  readonly #old: boolean
   readonly #withoutBody: boolean
-  readonly #opener: TunnelOpener | null
+  readonly #old: boolean
+  readonly #last: boolean
   #stage = FRESH
   #silent: boolean
+  #chunked = false
+  #head = ''
   #begun = false
   #wrote = false
-  #kept: Buffer | null = null
-  #bytesOut = 0
-  /** Bytes buffered for a slow client, counted against the listener's allowance. */
+  #kept: Uint8Array | null = null
+  #needsDrain = false
   #keeps = 0
-  #finished = false
+  #bytesOut = 0
   #broken = false
   /** A tunnel owns the connection; aborting it still happens here. */
   #isTunnel = false
   #closed = false
 
-  /** `method` and `httpVersion` decide whether a response has a body and how it is framed. */
-  constructor(
-    res: WireResponse,
-    connection: WireConnection,
-    body: IncomingBody,
-    method: string,
-    httpVersion: '1.0' | '1.1',
-    opener: TunnelOpener | null
-  ) {
-    this.#res = res
+  /** `isOld`: HTTP/1.0. `isLast`: the client closes the connection with this request. */
+  constructor(connection: WireConnection, body: WireBody, method: string, isOld: boolean, isLast: boolean) {
     this.#connection = connection
     this.body = body
-    this.#old = httpVersion === '1.0'
     this.#withoutBody = method === 'HEAD'
     this.#silent = this.#withoutBody
-    this.#opener = opener
-    // Node would send chunks to an HTTP/1.0 client with TE: chunked; such clients may not understand them.
-    if (this.#old) res.useChunkedEncodingByDefault = false
-    res.wire = this
+    this.#old = isOld
+    this.#last = isLast
   }
 
   get gone(): boolean {
@@ -127,10 +122,9 @@ export class ResponseWire implements Wire {
 
   interim(status: number, headers: readonly string[]): void {
     if (this.#stage !== FRESH || this.#old || this.gone || (status !== 102 && status !== 103)) return
-    let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
-    for (let at = 0; at < headers.length; at += 2) text += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
-    // Responses of one connection are serial, so no other write can be in progress.
-    this.#connection.socket.write(`${text}\r\n`, 'latin1')
+    let head = `${statusLine(status)}\r\n`
+    for (let at = 0; at < headers.length; at += 2) head += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
+    this.#send(`${head}\r\n`)
   }
 
   head(status: number, headers: string[]): void {
@@ -139,14 +133,32 @@ export class ResponseWire implements Wire {
     const silent = this.#withoutBody || status === 204 || status === 304
     const seen = frameReply(headers, status, silent, this.#old)
     this.#silent = silent || (seen & EMPTY) !== 0
-    let close = connection.closing || connection.draining !== false || (seen & CLOSES) !== 0 || cutsUpload(this.body)
-    if ((seen & FRAMED) === 0 && !silent && this.#old) close = true
-    if (close) {
-      headers.push('Connection', 'close')
-      connection.lastResponse()
+    const isFramed = (seen & FRAMED) !== 0
+    const close =
+      connection.closing ||
+      connection.draining !== false ||
+      (seen & CLOSES) !== 0 ||
+      (this.#old && !isFramed) ||
+      cutsUpload(this.body)
+    if (close) connection.lastResponse()
+    // Each line begins with the end of the one before: two pieces per line instead of four make a smaller string tree
+    // to flatten.
+    let head = statusLine(status)
+    for (let at = 0; at < headers.length; at += 2) {
+      const name = headers[at] ?? ''
+      const value = headers[at + 1] ?? ''
+      const start = starts.of(name)
+      // Throws on an invalid header before writing anything; another head may follow.
+      if (start === '' || LINE_BREAKER.test(value)) headerLine(name, value)
+      head = head + start + value
     }
-    // Throws on an invalid header before writing anything: another head may follow.
-    this.#res.writeHead(status, headers)
+    if (close) head += '\r\nConnection: close'
+    if ((seen & DATED) === 0) head += connection.dateLine()
+    this.#chunked = !isFramed && !silent && !this.#old
+    this.#head =
+      head +
+      (close ? '' : this.#last ? '\r\nConnection: close' : '\r\nConnection: keep-alive') +
+      (this.#chunked ? '\r\nTransfer-Encoding: chunked\r\n\r\n' : '\r\n\r\n')
     this.#stage = HEAD
     // A head must not wait for a later body; a body in the same turn leaves with it in one packet.
     process.nextTick(flushHead, this)
@@ -158,16 +170,19 @@ export class ResponseWire implements Wire {
     this.#bytesOut += bytes.byteLength
     if (!this.#wrote) {
       this.#wrote = true
-      if (bytes.byteLength <= SMALL_PIECE_BYTES && Buffer.isBuffer(bytes)) {
+      if (bytes.byteLength <= SMALL_PIECE_BYTES) {
         this.#kept = bytes
         return true
       }
     }
+    this.#gather()
     this.#release()
-    this.#begun = true
-    return this.#res.write(bytes) || this.#keep(bytes.byteLength)
+    if (this.#piece(bytes) || this.#keep(bytes.byteLength)) return true
+    this.#needsDrain = true
+    return false
   }
 
+  /** Buffers for a slow client while there is room, which frees the upstream's connection sooner. */
   #keep(bytes: number): boolean {
     const size = keepFor(this.#connection.keeping, this.#keeps, bytes)
     this.#keeps += size
@@ -179,36 +194,79 @@ export class ResponseWire implements Wire {
     this.#keeps = 0
   }
 
-  #release(): void {
-    const kept = this.#kept
-    if (kept === null) return
-    this.#kept = null
-    this.#begun = true
-    this.#res.write(kept)
-  }
-
   end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
     if (this.#stage === OVER || this.gone) return
     if (this.#stage === FRESH) throw new TypeError('a response cannot end before its head')
     this.#stage = OVER
-    this.#begun = true
-    const res = this.#res
     if (this.body.unfinished) this.body.discard(DISCARD)
-    if (trailers !== null && trailers.length > 0 && !this.#silent && res.chunkedEncoding) {
-      const pairs: [string, string][] = []
-      for (let at = 0; at < trailers.length; at += 2) pairs.push([trailers[at] ?? '', trailers[at + 1] ?? ''])
-      res.addTrailers(pairs)
+    let tail = ''
+    if (this.#chunked) {
+      tail = '0\r\n'
+      if (trailers !== null)
+        for (let at = 0; at < trailers.length; at += 2) tail += headerLine(trailers[at] ?? '', trailers[at + 1] ?? '')
+      tail += '\r\n'
     }
-    if (last === null || last.length === 0 || this.#silent) {
-      const kept = this.#kept
-      this.#kept = null
-      if (kept === null) res.end()
-      else endWhole(res, kept)
-      return
+    let front = this.#front()
+    if (last !== null && last.length > 0 && !this.#silent) {
+      const bytes = typeof last === 'string' ? Buffer.from(last) : last
+      this.#bytesOut += bytes.byteLength
+      if (bytes.byteLength <= SMALL_PIECE_BYTES) front += this.#framed(bytes)
+      else {
+        this.#gather()
+        if (front !== '') this.#send(front)
+        this.#piece(bytes)
+        front = ''
+      }
     }
-    this.#release()
-    this.#bytesOut += typeof last === 'string' ? Buffer.byteLength(last) : last.byteLength
-    res.end(last)
+    this.#finish(front + tail)
+  }
+
+  #finish(rest: string): void {
+    const { socket, written } = this.#connection
+    if (!socket.writable) return
+    if (rest === '' && socket.writableLength === 0) process.nextTick(written)
+    else socket.write(rest, 'latin1', written)
+    while (socket.writableCorked > 0) socket.uncork()
+  }
+
+  #front(): string {
+    const head = this.#head
+    const kept = this.#kept
+    this.#begun = true
+    this.#head = ''
+    this.#kept = null
+    return kept === null ? head : head + this.#framed(kept)
+  }
+
+  #release(): void {
+    const front = this.#front()
+    if (front !== '') this.#send(front)
+  }
+
+  #framed(piece: Uint8Array): string {
+    return this.#chunked ? `${piece.byteLength.toString(16)}\r\n${text(piece)}\r\n` : text(piece)
+  }
+
+  #piece(bytes: Uint8Array): boolean {
+    const { socket } = this.#connection
+    if (!socket.writable) return true
+    if (!this.#chunked) return socket.write(bytes)
+    if (bytes.byteLength <= SMALL_PIECE_BYTES) return socket.write(this.#framed(bytes), 'latin1')
+    socket.write(`${bytes.byteLength.toString(16)}\r\n`, 'latin1')
+    socket.write(bytes)
+    return socket.write('\r\n', 'latin1')
+  }
+
+  #gather(): void {
+    const { socket } = this.#connection
+    if (socket.writableCorked > 0) return
+    socket.cork()
+    process.nextTick(uncork, socket)
+  }
+
+  #send(bytes: string): void {
+    // After the client has ended its side, ours is ended too.
+    if (this.#connection.socket.writable) this.#connection.socket.write(bytes, 'latin1')
   }
 
   destroy(): void {
@@ -219,88 +277,63 @@ export class ResponseWire implements Wire {
     cut(this.#connection.socket)
   }
 
-  tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult> {
-    if (this.#opener === null || this.#stage !== FRESH)
-      return Promise.reject(
-        new LongError(INTERNAL, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
-      )
-    return this.#opener(target, accepted, this)
+  /** Lets the tunnel write its 101. It must then call `closed`. */
+  handOver(): void {
+    this.#stage = OVER
+    this.#isTunnel = true
+    this.#begun = true
   }
 
-  /** HTTP/1.0 clients know no interim responses (RFC 9110, section 15.2) and are not probed. */
+  /**
+   * Sends an interim response, which a closed connection refuses; false once the response has begun. HTTP/1.0 clients
+   * know none (RFC 9110, section 15.2).
+   */
   probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
-    if (!this.#old) this.#connection.socket.write(PROBE, 'latin1')
+    if (!this.#old) this.#send(PROBE)
     return true
   }
 
   flush(): void {
     if (this.#stage !== HEAD || this.gone) return
-    if (!this.#wrote) {
-      // Later pieces have no head to leave with.
-      this.#wrote = true
-      this.#begun = true
-      this.#res.flushHeaders()
-    } else this.#release()
-  }
-
-  /**
-   * Detaches the response from the connection so that the tunnel can write its 101. The tunnel must then call `closed`.
-   */
-  handOver(): void {
-    this.#stage = OVER
-    this.#isTunnel = true
-    this.#begun = true
-    this.#res.detachSocket(this.#connection.socket)
-  }
-
-  tunnelled(bytes: number): void {
-    this.#bytesOut += bytes
+    // Later pieces have no head to leave with.
+    this.#wrote = true
+    this.#release()
   }
 
   drained(): void {
     if (this.#keeps > 0) this.#caughtUp()
-    if (!this.#closed) this.listener?.drained()
+    if (this.#closed || !this.#needsDrain) return
+    this.#needsDrain = false
+    this.listener?.drained()
   }
 
   drain(): void {
     if (!this.#closed) this.listener?.stopping()
   }
 
-  finished(): void {
-    this.#finished = this.#connection.socket.errored === null
-  }
-
-  /** The response has ended, complete or not; counts once. Only a tunnel passes `complete`. */
-  closed(complete = this.#finished): void {
+  /** The response has ended, complete or not; counts once. */
+  closed(complete: boolean): void {
     if (this.#closed) return
     this.#closed = true
     this.#stage = OVER
     if (this.#keeps > 0) this.#caughtUp()
     this.body.done()
     this.listener?.closed(complete && !this.#broken)
-    this.#connection.settled(this)
+    this.#connection.settled()
   }
 }
 
 /** The response precedes the upload's end, and too much is left to be worth reading. */
-export function cutsUpload(body: WireBody): boolean {
-  // Node closes after a response that leaves an Expect without its 100; the head must say so.
+function cutsUpload(body: WireBody): boolean {
+  // Whether the body of an Expect without its 100 comes is not known.
   if (body.unasked) return true
   if (!body.unfinished) return false
   return body.length === null || body.length - body.received > KEEP
 }
 
-/**
- * Ends a response with an unsent head and a body of one piece. Both leave as one Latin-1 string of the same bytes: Node
- * would gather them into a list for `writev`.
- */
-function endWhole(res: ServerResponse, body: Buffer): void {
-  res.end(body.toString('latin1'), 'latin1')
-}
-
 /** An interim response; every HTTP/1.1 client must ignore it, however many come (RFC 9110, section 15.2). */
-export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
+const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
 
 /** Milliseconds for the reset of a closed connection to arrive: the round trip to most clients. */
 const ROUND_TRIP = 50
@@ -309,7 +342,7 @@ const ROUND_TRIP = 50
  * Whether a half-closed client still reads. A closed connection accepts the first write and answers with a reset, so
  * only a second write fails.
  */
-export async function stillReads(socket: Socket, clock: Clock): Promise<boolean> {
+async function stillReads(socket: Socket, clock: Clock): Promise<boolean> {
   if (!(await accepts(socket))) return false
   await new Promise<void>(resolve => {
     clock.after(ROUND_TRIP, resolve)

@@ -17,7 +17,6 @@ interface TunnelClient {
   readonly protocol: string
   /** The 101 follows: the HTTP response must detach from the socket. */
   opening(): void
-  passed(bytesIn: number, bytesOut: number): void
   closed(clean: boolean): void
 }
 
@@ -44,20 +43,22 @@ type Phase = 'waiting' | 'open' | 'shut'
  */
 class ClientEnd extends Duplex {
   phase: Phase = 'waiting'
-  readonly #client: TunnelClient
+  bytesIn = 0
+  bytesOut = 0
+  readonly #socket: Socket
   readonly #open: () => Promise<void>
 
-  constructor(client: TunnelClient, open: () => Promise<void>) {
+  constructor(socket: Socket, open: () => Promise<void>) {
     super()
-    this.#client = client
+    this.#socket = socket
     this.#open = open
   }
 
   join(): void {
     this.phase = 'open'
-    const { socket } = this.#client
+    const socket = this.#socket
     socket.on('data', (chunk: Buffer) => {
-      this.#client.passed(chunk.byteLength, 0)
+      this.bytesIn += chunk.byteLength
       if (!this.push(chunk)) socket.pause()
     })
     socket.on('end', () => {
@@ -66,7 +67,7 @@ class ClientEnd extends Duplex {
   }
 
   override _read(): void {
-    if (this.phase === 'open') this.#client.socket.resume()
+    if (this.phase === 'open') this.#socket.resume()
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -78,8 +79,8 @@ class ClientEnd extends Duplex {
       void this.#start(done)
       return
     }
-    this.#client.passed(0, chunk.byteLength)
-    this.#client.socket.write(chunk, done)
+    this.bytesOut += chunk.byteLength
+    this.#socket.write(chunk, done)
   }
 
   async #start(done: (error?: Error | null) => void): Promise<void> {
@@ -93,8 +94,8 @@ class ClientEnd extends Duplex {
   }
 
   override _final(done: (error?: Error | null) => void): void {
-    if (this.phase === 'open' && this.#client.socket.writable)
-      this.#client.socket.end(() => {
+    if (this.phase === 'open' && this.#socket.writable)
+      this.#socket.end(() => {
         done()
       })
     else done()
@@ -143,25 +144,6 @@ export function openTunnel(
     let far: Socket | null = null
     let switched: IncomingMessage | null = null
     let failure: Error | null = null
-    let bytesIn = 0
-    let bytesOut = 0
-    const counting: TunnelClient = {
-      socket,
-      method: client.method,
-      protocol: client.protocol,
-      opening: () => {
-        client.opening()
-      },
-      closed: clean => {
-        client.closed(clean)
-      },
-      passed: (incoming, outgoing) => {
-        bytesIn += incoming
-        bytesOut += outgoing
-        client.passed(incoming, outgoing)
-      }
-    }
-
     const settle = (): boolean => {
       if (settled) return false
       settled = true
@@ -188,7 +170,7 @@ export function openTunnel(
       if (near.phase === 'open') {
         near.destroy()
         far?.destroySoon()
-        if (settle()) resolve({ kind: 'closed', bytesIn, bytesOut })
+        if (settle()) resolve({ kind: 'closed', bytesIn: near.bytesIn, bytesOut: near.bytesOut })
         client.closed(failure === null && socket.errored === null)
       } else {
         refuse(new ClientGone())
@@ -219,7 +201,7 @@ export function openTunnel(
       }
     }
 
-    const near = new ClientEnd(counting, open)
+    const near = new ClientEnd(socket, open)
     const timer = clock.after(target.timeout, () => {
       refuse(new LongError(UPSTREAM_TIMEOUT, 'Gateway timeout', 'The upstream did not answer the upgrade in time.'))
     })

@@ -59,13 +59,19 @@ export interface Wire {
   end(last: string | Uint8Array | null, trailers: readonly string[] | null): void
   /** Aborts the connection so that the client sees an error, never a clean end. */
   destroy(): void
-  /**
-   * Connects an upgrade request to its upstream. `accepted` may change the headers before the 101. Resolves when the
-   * tunnel has closed, or with `refused` for the caller to answer. Rejects with a `GatewayError` when the upstream did
-   * not switch protocols and nothing was written.
-   */
-  tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult>
+  /** Null for all but upgrade requests. */
+  readonly tunnel: Tunnel | null
 }
+
+/**
+ * Connects an upgrade request to its upstream. `accepted` may change the headers before the 101. Resolves when the
+ * tunnel has closed, or with `refused` for the caller to answer. Rejects with a `GatewayError` when the upstream did not
+ * switch protocols and nothing was written.
+ */
+export type Tunnel = (
+  target: TunnelTarget,
+  accepted: (response: TunnelResponse) => void | Promise<void>
+) => Promise<TunnelResult>
 
 export type TunnelResult =
   | { readonly kind: 'closed'; readonly bytesIn: number; readonly bytesOut: number }

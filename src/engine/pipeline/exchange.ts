@@ -298,7 +298,9 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   async tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
     this.#working++
     try {
-      const result = await this.#wire.tunnel(target, async response => {
+      const open = this.#wire.tunnel
+      if (open === null) throw new TypeError('only a request that asks for an upgrade becomes a tunnel')
+      const result = await open(target, async response => {
         this.#leaving = true
         const head: Head = {
           status: response.status,

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { RequestBody } from '../message/context.ts'
 import { PayloadTooLarge } from '../operations/errors.ts'
-import type { TunnelResult, Wire, WireListener } from '../message/wire.ts'
+import type { Wire, WireListener } from '../message/wire.ts'
 
 export class FakeBody implements RequestBody {
   isAnonymous = false
@@ -67,6 +67,7 @@ export class FakeBody implements RequestBody {
 /** The client's side over an array. Ends in a later turn, like a real connection. */
 export class FakeWire implements Wire {
   listener: WireListener | null = null
+  readonly tunnel = null
   gone = false
   readonly stopping = false
   bytesOut = 0
@@ -123,9 +124,5 @@ export class FakeWire implements Wire {
     this.gone = true
     this.#over = true
     this.listener?.closed(false)
-  }
-
-  tunnel(): Promise<TunnelResult> {
-    return Promise.reject(new Error('the harness has no tunnels'))
   }
 }

@@ -6,7 +6,7 @@ import { localAddress, portOf, type ListenAddress } from '../../../src/engine/co
 import { asGatewayError, errorReply } from '../../../src/engine/operations/errors.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
-import type { RefusalEvent } from '../../../src/engine/listener/connection.ts'
+import type { RefusalEvent } from '../../../src/engine/listener/refusals.ts'
 import { defaultLimits, type ListenerLimits } from '../../../src/engine/listener/deadlines.ts'
 import { createListener, type Listener } from '../../../src/engine/listener/listener.ts'
 import { type Clock, systemClock } from '../../../src/platform/system/clock.ts'
