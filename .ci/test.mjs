@@ -1,15 +1,15 @@
 // `npm test`. With files, tap runs those, each in a process of its own. Without, all of them, those of a folder in one
-// process (one-process.mjs); `--servers` those alone that do something else on PostgreSQL and Redis, `--group=NAME` one
-// of the processes, `--shard=2/4` the second quarter of them. Other options are tap's.
+// process (one-process.mjs); `--servers` runs those alone that do something else on PostgreSQL and Redis, there alone,
+// `--also-servers` both. `--group=NAME` is one of the processes, `--shard=2/4` the second quarter of them. Other options
+// are tap's.
 import { spawnSync } from 'node:child_process'
 import { globSync, mkdirSync, writeFileSync } from 'node:fs'
 import { needsServer } from './suites.mjs'
 
 const given = process.argv.slice(2)
-const onServers = given.includes('--servers')
-const folder = `node_modules/.cache/boltgate/groups${onServers ? '-on-servers' : ''}`
+const folder = 'node_modules/.cache/boltgate/groups'
 /** Seconds of the files in one process, about. More processes cost more starts; fewer keep the last one waiting. */
-const most = 40
+const most = 80
 
 /**
  * Seconds of the files that take five or more: of computing in the file's process and all it starts, or of waiting for
@@ -94,33 +94,47 @@ function grouped(files) {
   })
 }
 
-/** Writes what tap runs for each group, and answers the paths. */
+/** Groups on embedded parts, on servers, or both, the largest first: no processor waits for one of them at the end. */
+function allGroups() {
+  const all = globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] }).sort()
+  const embedded = given.includes('--servers') ? [] : grouped(all)
+  const onServers = given.some(each => /^--(?:also-)?servers$/.test(each))
+    ? grouped(all.filter(needsServer)).map(({ name, files }) => ({ name: `servers-${name}`, files }))
+    : []
+  return [...embedded, ...onServers].toSorted((one, other) => sumOf(other.files) - sumOf(one.files))
+}
+
+/** The variables of a group: on embedded parts it finds no server, on servers its files skip their embedded runs. */
+function environmentOf(name) {
+  return name.startsWith('servers-')
+    ? "process.env.TEST_SERVERS_ONLY = 'yes'"
+    : 'delete process.env.TEST_DATABASE_URL\ndelete process.env.TEST_REDIS_URL'
+}
+
+/** Writes what tap runs for each group, and returns the paths. */
 function written(groups) {
   mkdirSync(folder, { recursive: true })
-  // tap takes them by their names. The large ones come first, so that no processor waits for one of them at the end.
-  const inOrder = groups.toSorted((one, other) => sumOf(other.files) - sumOf(one.files))
-  return inOrder.map(({ name, files }, at) => {
+  // tap takes them by their names.
+  return groups.map(({ name, files }, at) => {
     const path = `${folder}/${String(at + 1).padStart(2, '0')}-${name}.mjs`
     writeFileSync(
       path,
-      `import { inOneProcess } from '../../../../.ci/one-process.mjs'\nawait inOneProcess(${JSON.stringify(files, null, 2)})\n`
+      `import { inOneProcess } from '../../../../.ci/one-process.mjs'\n${environmentOf(name)}\nawait inOneProcess(${JSON.stringify(files, null, 2)})\n`
     )
     return path
   })
 }
 
 const isFile = each => !each.startsWith('-')
-const isOurs = each => each === '--servers' || /^--(?:group|shard)=/.test(each)
+const isOurs = each => /^--(?:(?:also-)?servers|(?:group|shard)=.*)$/.test(each)
 
 /** Arguments of tap for a run of all groups, or of the one that is asked for. */
 function ofGroups() {
-  const all = globSync('test/**/*.test.ts', { exclude: ['**/node_modules/**'] }).sort()
-  const groups = grouped(onServers ? all.filter(needsServer) : all)
+  const groups = allGroups()
   const only = given.find(each => each.startsWith('--group='))?.slice('--group='.length)
   const [, shard = 1, shards = 1] = /--shard=(\d+)\/(\d+)/.exec(given.join(' ')) ?? []
   // Dealt out by weight, so that no shard gets all large ones.
-  const dealt = groups.toSorted((one, other) => sumOf(other.files) - sumOf(one.files))
-  const chosen = dealt.filter(({ name }, at) =>
+  const chosen = groups.filter(({ name }, at) =>
     only === undefined ? at % Number(shards) === Number(shard) - 1 : name === only
   )
   if (chosen.length === 0)
