@@ -6,7 +6,6 @@ import {
   RateLimited,
   StateUnavailable,
   Type,
-  Unavailable,
   type BodyLimit,
   type Context,
   type Maybe,
@@ -40,12 +39,7 @@ export default definePlugin({
     'Counts requests under a policy and answers 429 with Retry-After above its limit. Each policy has one counter per principal: the merchant or administrator if auth precedes it in the chain, else the client address (IPv6 by /64). Policies by address always use the address, those by token the payment. Rejected requests are not counted. A body that is read before payment counts as one more request for each 64 KiB, and for each 1,024 chunks. Each throttle in a chain counts separately, so several can be stacked. Put it before anything that costs money, such as challenge.',
   config: Type.Object(
     {
-      policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' }),
-      onError: Type.Union([Type.Literal('local'), Type.Literal('allow'), Type.Literal('deny')], {
-        default: 'local',
-        description:
-          'What happens while Redis is down: count in this worker alone, let all requests pass, or answer 503.'
-      })
+      policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' })
     },
     { additionalProperties: false, description: 'Which requests are too many.' }
   ),
@@ -77,18 +71,9 @@ export default definePlugin({
       if (!isDown)
         log.warn(
           { err: error, route: route.name, policy: config.policy },
-          `rate limits cannot reach the shared state; until then: ${config.onError}`
+          'rate limits cannot reach the shared state; until then this worker counts alone'
         )
       isDown = true
-      if (config.onError === 'allow') return
-      if (config.onError === 'deny')
-        throw new Unavailable(
-          'Service unavailable',
-          'Requests cannot be counted at the moment. Try again shortly.',
-          5,
-          {},
-          error
-        )
       local ??= new MemoryState(clock)
       decide(take(local, policy, key) as LimitVerdict)
     }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import cors from '../../plugins/cors.ts'
-import { definePlugin, HeaderList, ShortError, Type } from '../../src/index.ts'
+import { definePlugin, HeaderList, Type } from '../../src/index.ts'
 import { harness, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
 
 const preflight = {
@@ -124,11 +124,11 @@ t.test('an ordinary request of any origin may read the headers of payment that a
   t.equal(headers.get('access-control-allow-origin'), '*')
   t.notOk(headers.has('vary'), 'the answer is the same for every origin')
   t.notOk(headers.has('access-control-allow-credentials'))
-})
-
-t.test('a request without Origin gets no CORS headers', async t => {
-  const { headers } = await (await build()).run()
-  t.notOk(headers.pairs.some(name => name.startsWith('Access-Control')))
+  const none = await (await build()).run()
+  t.notOk(
+    none.headers.pairs.some(name => name.startsWith('Access-Control')),
+    'nor is it of a request without Origin'
+  )
 })
 
 t.test('with a list only its origins are allowed, and responses vary by origin', async t => {
@@ -149,14 +149,9 @@ t.test('with a list only its origins are allowed, and responses vary by origin',
     t.notOk(other.headers.has('access-control-expose-headers'))
     t.equal(other.headers.get('vary'), 'Origin')
   }
-})
-
-t.test('a preflight of another origin is answered without any permission', async t => {
-  const chain = await build({ origins: 'https://admin.example' })
-  const result = await chain.run(preflight)
-  t.equal(result.status, 204)
-  t.notOk(result.headers.pairs.some(name => name.startsWith('Access-Control')))
-  t.equal(result.headers.get('vary'), 'Origin')
+  const refused = await chain.run({ ...preflight, headers: { ...preflight.headers, Origin: 'https://evil.example' } })
+  t.equal(refused.status, 204, 'a preflight is answered without any permission')
+  t.notOk(refused.headers.pairs.some(name => name.startsWith('Access-Control')))
 })
 
 t.test('Vary keeps what the upstream put there, on one line or several', async t => {
@@ -166,20 +161,6 @@ t.test('Vary keeps what the upstream put there, on one line or several', async t
   )
   const { headers } = await chain.run({ headers: { Origin: 'https://shop.example' } })
   t.equal(headers.all('vary').join(', '), 'Accept, Accept-Encoding, Origin')
-})
-
-t.test('a refusal can be read by the page too', async t => {
-  const chain = await build(
-    {},
-    {
-      answer: () => {
-        throw new ShortError(400, 'No.')
-      }
-    }
-  )
-  const result = await chain.run({ headers: { Origin: 'https://shop.example' } })
-  t.equal(result.status, 400)
-  t.equal(result.headers.get('access-control-allow-origin'), '*')
 })
 
 t.test('methods, headers and exposed headers come from the settings', async t => {

@@ -50,6 +50,7 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'chains.*.idempotency.wait': 'a repetition waits 30 seconds for the first request; delete the line',
   'chains.*.idempotency.lock': 'a key is free 10 seconds after the worker of its request died; delete the line',
   'chains.*.idempotency.largest': 'responses of up to 1 MiB are given again; delete the line',
+  'chains.*.throttle.onError': 'while Redis is down each worker counts its rate limits alone; delete the line',
   'chains.*.mcp.messageLimit': 'messages of up to 4 MiB are read for their receipt; delete the line',
   'upstreams.*.connectionsPerClient': SHARE,
   'routes.upstream.connectionsPerClient': SHARE,

@@ -1,8 +1,7 @@
 import { defineError } from '../system/errors.ts'
 
 const STATE_AWAY = defineError('BG_STATE_AWAY', {
-  cause:
-    'Redis is unreachable or sent an unusable reply. Until it recovers, limits are inexact, or requests are rejected where `onError: deny` is set.',
+  cause: 'Redis is unreachable or sent an unusable reply. Until it recovers, each worker counts its limits alone.',
   fix: 'Check Redis and `state.url`; the gateway reconnects.'
 })
 /** A value or a promise of it. Test for a promise before awaiting: the hot path must not wait for a present value. */
