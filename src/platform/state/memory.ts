@@ -123,11 +123,6 @@ export class MemoryState implements State {
     return { allowed: true, remaining: limit - count - 1, retryAfterMs: passed }
   }
 
-  count(key: string): number {
-    const window = this.#fixed.get(key)
-    return window === undefined || this.#clock.now() >= window.until ? 0 : window.count
-  }
-
   recordFailure(key: string, limit: number, windowMs: number): number {
     const now = this.#clock.now()
     const window = this.#failures.get(key)

@@ -1,4 +1,4 @@
-import type { Clock } from '../system/clock.ts'
+import { pause, type Clock } from '../system/clock.ts'
 import type { LimitVerdict, Maybe } from './state.ts'
 
 /** Permits of one fixed window held by this worker. */
@@ -115,9 +115,7 @@ export class HeldPermits {
         holdMs + givingBackMs
       )
       if (granted === 0 && back > 0) {
-        const waited = Promise.withResolvers<void>()
-        this.#clock.after(back, waited.resolve)
-        await waited.promise
+        await pause(this.#clock, back)
         continue
       }
       const held: Permits = {

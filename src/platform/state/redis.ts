@@ -1,12 +1,13 @@
 // Before ioredis, which it changes.
 import './fast-strings.ts'
 import { Cluster, Redis } from 'ioredis'
-import { inTime, type Clock } from '../system/clock.ts'
+import { inTime, pause, type Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { MemoryState } from './memory.ts'
 import { HeldPermits } from './permits.ts'
 import { scripts } from './scripts.ts'
 import {
+  quietly,
   StateUnavailable,
   type Begun,
   type Bucket,
@@ -138,21 +139,12 @@ export class RedisState implements State {
     this.#ownTime = options.time === 'clock'
     this.#permits = new HeldPermits(options.clock, {
       take: async (key, limit, windowMs, want, heldMs) => {
-        const answer = await this.#run(
-          'bgFixed',
-          [`f:${key}`],
-          [this.#time(), limit, windowMs, want, this.#worker, heldMs]
-        )
-        const [granted, beyond, left] = numbers(answer)
-        const [, , , back, window = ''] = strings(answer)
-        return { granted, beyond, left, back: Number(back), window }
+        const answer = list(await this.#run('bgFixed', `f:${key}`, limit, windowMs, want, this.#worker, heldMs))
+        const [granted, beyond, left, back] = numbers(answer)
+        return { granted, beyond, left, back, window: String(answer[4]) }
       },
       giveBack: async (key, window, count) => {
-        try {
-          await this.#run('bgGiveBack', [`f:${key}`], [window, count])
-        } catch (error) {
-          if (!(error instanceof StateUnavailable)) throw error
-        }
+        await quietly(this.#run('bgGiveBack', `f:${key}`, window, count))
       }
     })
   }
@@ -162,102 +154,83 @@ export class RedisState implements State {
   }
 
   async takeSliding(key: string, limit: number, windowMs: number, segments: number): Promise<LimitVerdict> {
-    const [allowed, remaining, wait] = numbers(
-      await this.#run('bgSliding', [`s:${key}`], [this.#time(), limit, windowMs, segments])
-    )
-    return { allowed: allowed === 1, remaining, retryAfterMs: wait }
-  }
-
-  async count(key: string): Promise<number> {
-    const [count] = numbers(await this.#run('bgCount', [`f:${key}`], [this.#time()]))
-    return count
+    const [remaining, retryAfterMs] = numbers(list(await this.#run('bgSliding', `s:${key}`, limit, windowMs, segments)))
+    return { allowed: retryAfterMs === 0, remaining, retryAfterMs }
   }
 
   async recordFailure(key: string, limit: number, windowMs: number): Promise<number> {
-    const [wait] = numbers(await this.#run('bgFail', [`a:${key}`], [this.#time(), limit, windowMs]))
-    return wait
+    return number(await this.#run('bgFail', `a:${key}`, limit, windowMs))
   }
 
   async blockedFor(key: string, limit: number): Promise<number> {
-    const [wait] = numbers(await this.#run('bgBlocked', [`a:${key}`], [this.#time(), limit]))
-    return wait
+    return number(await this.#run('bgBlocked', `a:${key}`, limit))
   }
 
   async takeTokens(key: string, { burst, perMinute }: Bucket, cost: number, keep: number): Promise<Taken> {
-    const [wait, left] = numbers(
-      await this.#run('bgTokens', [`b:${key}`], [this.#time(), burst, perMinute, cost, keep])
-    )
-    return { allowed: wait === 0, left, retryAfterMs: wait }
+    const [retryAfterMs, left] = numbers(list(await this.#run('bgTokens', `b:${key}`, burst, perMinute, cost, keep)))
+    return { allowed: retryAfterMs === 0, left, retryAfterMs }
   }
 
   async restBucket(key: string, { burst, perMinute }: Bucket, ms: number): Promise<void> {
-    await this.#run('bgRest', [`b:${key}`], [this.#time(), burst, perMinute, ms])
+    await this.#run('bgRest', `b:${key}`, burst, perMinute, ms)
   }
 
   async tally(key: string, add: number, halfLifeMs: number): Promise<number> {
-    return Number(await this.#run('bgTally', [`t:${key}`], [this.#time(), add, halfLifeMs]))
+    return Number(await this.#run('bgTally', `t:${key}`, add, halfLifeMs))
   }
 
   async begin(key: string, fingerprint: string, lockMs: number): Promise<Begun> {
     const token = `${this.#worker}-${++this.#tokens}`
-    const answer = strings(await this.#run('bgBegin', [`i:${key}`], [this.#time(), fingerprint, token, lockMs]))
-    switch (answer[0]) {
+    const [kind, record] = list(await this.#run('bgBegin', `i:${key}`, fingerprint, token, lockMs)).map(String)
+    switch (kind) {
       case 'run':
-        return { kind: 'run', token }
+        return { kind, token }
       case 'replay':
-        return { kind: 'replay', record: readRecord(answer[1]) }
+        return { kind, record: readRecord(record) }
       case 'conflict':
-        return { kind: 'conflict' }
       case 'running':
-        return { kind: 'running' }
+        return { kind }
       default:
-        throw new StateUnavailable('Redis gave an answer that is not ours')
+        throw notOurs()
     }
   }
 
   async extend(key: string, token: string, lockMs: number): Promise<boolean> {
-    const [extended] = numbers(await this.#run('bgExtend', [`i:${key}`], [this.#time(), token, lockMs]))
-    return extended === 1
+    return (await this.#run('bgExtend', `i:${key}`, token, lockMs)) === 1
   }
 
   async finish(key: string, token: string, record: ReplayRecord, ttlMs: number): Promise<boolean> {
-    const [kept] = numbers(await this.#run('bgFinish', [`i:${key}`], [this.#time(), token, writeRecord(record), ttlMs]))
-    return kept === 1
+    return (await this.#run('bgFinish', `i:${key}`, token, writeRecord(record), ttlMs)) === 1
   }
 
   async abandon(key: string, token: string): Promise<boolean> {
-    const [given] = numbers(await this.#run('bgAbandon', [`i:${key}`], [token]))
-    return given === 1
+    return (await this.#run('bgAbandon', `i:${key}`, token)) === 1
   }
 
   /** Polls every 50 to 250 ms: waiting is rare, and subscriptions would need a second connection. */
   async waitFor(key: string, timeoutMs: number): Promise<Waited> {
     const end = this.#clock.monotonic() + timeoutMs
-    for (let pause = 50; ; pause = Math.min(pause * 2, 250)) {
-      const answer = strings(await this.#run('bgLook', [`i:${key}`], [this.#time()]))
-      if (answer[0] === 'replay') return { kind: 'replay', record: readRecord(answer[1]) }
-      if (answer[0] === 'gone') return { kind: 'gone' }
+    for (let wait = 50; ; wait = Math.min(wait * 2, 250)) {
+      const [kind, record] = list(await this.#run('bgLook', `i:${key}`)).map(String)
+      if (kind === 'replay') return { kind, record: readRecord(record) }
+      if (kind === 'gone') return { kind }
       const left = end - this.#clock.monotonic()
       if (left <= 0) return { kind: 'timeout' }
-      const waited = Promise.withResolvers<void>()
-      this.#clock.after(Math.min(pause, left), () => {
-        waited.resolve()
-      })
-      await waited.promise
+      await pause(this.#clock, Math.min(wait, left))
     }
   }
 
   async get(key: string): Promise<string | undefined> {
-    const answer = await this.#run('bgGet', [`c:${key}`], [this.#time()])
+    const answer = await this.#run('bgGet', `c:${key}`)
     return typeof answer === 'string' ? answer : undefined
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    await this.#run('bgSet', [`c:${key}`], [this.#time(), value, ttlMs])
+    await this.#run('bgSet', `c:${key}`, value, ttlMs)
   }
 
   async delete(key: string): Promise<void> {
-    await this.#run('bgDelete', [`c:${key}`], [])
+    await this.#run('bgDelete', `c:${key}`)
   }
 
   async healthy(): Promise<boolean> {
@@ -314,17 +287,14 @@ export class RedisState implements State {
     })
   }
 
-  #time(): string {
-    return this.#ownTime ? String(this.#clock.now()) : ''
-  }
-
-  async #run(name: keyof typeof scripts, keys: string[], args: (string | number)[]): Promise<unknown> {
+  async #run(name: keyof typeof scripts, key: string, ...args: (string | number)[]): Promise<unknown> {
     // ioredis adds one method for each script to the instance, which its types cannot know.
     const commands = this.#redis as unknown as Record<string, (...args: (string | number)[]) => Promise<unknown>>
     const command = commands[name]
     if (command === undefined) throw new Error(`The script ${name} was not defined`)
+    const time = this.#ownTime ? this.#clock.now() : ''
     try {
-      return await this.#inTime(command.call(this.#redis, ...keys.map(key => this.#prefix + key), ...args))
+      return await this.#inTime(command.call(this.#redis, this.#prefix + key, time, ...args))
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
       const isNode = this.#redis instanceof Redis && reason.startsWith('MOVED ')
@@ -336,14 +306,23 @@ export class RedisState implements State {
   }
 }
 
-function numbers(answer: unknown): [number, number, number] {
-  if (!Array.isArray(answer)) throw new StateUnavailable('Redis gave an answer that is not ours')
-  return [Number(answer[0] ?? 0), Number(answer[1] ?? 0), Number(answer[2] ?? 0)]
+function notOurs(): StateUnavailable {
+  return new StateUnavailable('Redis gave an answer that is not ours')
 }
 
-function strings(answer: unknown): string[] {
-  if (!Array.isArray(answer)) throw new StateUnavailable('Redis gave an answer that is not ours')
-  return answer.map(String)
+function list(answer: unknown): unknown[] {
+  if (!Array.isArray(answer)) throw notOurs()
+  return answer
+}
+
+function numbers(answer: unknown[]): [number, number, number, number] {
+  const [first = 0, second = 0, third = 0, fourth = 0] = answer.map(Number)
+  return [first, second, third, fourth]
+}
+
+function number(answer: unknown): number {
+  if (typeof answer !== 'number') throw notOurs()
+  return answer
 }
 
 function writeRecord(record: ReplayRecord): string {

@@ -54,10 +54,10 @@ return {granted, math.max(0, limit - n - granted), u - now, back, string.format(
   bgGiveBack: {
     numberOfKeys: 1,
     lua: `local w = redis.call('HMGET', KEYS[1], 'n', 'u')
-if w[1] and w[2] == ARGV[1] then redis.call('HINCRBY', KEYS[1], 'n', -math.min(tonumber(w[1]), tonumber(ARGV[2]))) end
+if w[1] and w[2] == ARGV[2] then redis.call('HINCRBY', KEYS[1], 'n', -math.min(tonumber(w[1]), tonumber(ARGV[3]))) end
 return 1`
   },
-  /** limit, windowMs, segments: gives allowed, remaining, ms to wait. Fields are segment numbers. */
+  /** limit, windowMs, segments: gives remaining, ms to wait. Fields are segment numbers. */
   bgSliding: {
     numberOfKeys: 1,
     lua: `${now}
@@ -69,12 +69,11 @@ for i = 1, #all, 2 do
   if tonumber(all[i]) <= newest - segments then redis.call('HDEL', KEYS[1], all[i])
   else count = count + tonumber(all[i + 1]) end
 end
-if count >= limit then return {0, 0, math.max(1, math.ceil((newest + 1) * part - now))} end
+if count >= limit then return {0, math.max(1, math.ceil((newest + 1) * part - now))} end
 redis.call('HINCRBY', KEYS[1], string.format('%.0f', newest), 1)
 redis.call('PEXPIRE', KEYS[1], length + math.ceil(part))
-return {1, limit - count - 1, 0}`
+return {limit - count - 1, 0}`
   },
-  bgCount: { numberOfKeys: 1, lua: `${now}${readWindow} return {(window(KEYS[1])) or 0}` },
   /** limit, windowMs: gives ms for which the key is blocked. */
   bgFail: {
     numberOfKeys: 1,
@@ -87,15 +86,15 @@ if n == nil then
   redis.call('PEXPIRE', KEYS[1], length)
 end
 redis.call('HINCRBY', KEYS[1], 'n', 1)
-if n + 1 > limit then return {u - now} end
-return {0}`
+if n + 1 > limit then return u - now end
+return 0`
   },
   bgBlocked: {
     numberOfKeys: 1,
     lua: `${now}${readWindow}
 local n, u = window(KEYS[1])
-if n ~= nil and n > tonumber(ARGV[2]) then return {u - now} end
-return {0}`
+if n ~= nil and n > tonumber(ARGV[2]) then return u - now end
+return 0`
   },
   /** burst, perMinute, cost, keep: gives ms to wait, tokens left. Fields: n tokens, a at, r rests until. */
   bgTokens: {
@@ -155,27 +154,27 @@ return {'run'}`
   bgExtend: {
     numberOfKeys: 1,
     lua: `${now}
-if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return {0} end
+if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'u', now + tonumber(ARGV[3]))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return {1}`
+return 1`
   },
   /** token, record, ttlMs */
   bgFinish: {
     numberOfKeys: 1,
     lua: `${now}
-if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return {0} end
+if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return 0 end
 redis.call('HDEL', KEYS[1], 't')
 redis.call('HSET', KEYS[1], 'r', ARGV[3], 'u', now + tonumber(ARGV[4]))
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return {1}`
+return 1`
   },
   /** token */
   bgAbandon: {
     numberOfKeys: 1,
-    lua: `if redis.call('HGET', KEYS[1], 't') ~= ARGV[1] then return {0} end
+    lua: `if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])
-return {1}`
+return 1`
   },
   bgLook: {
     numberOfKeys: 1,

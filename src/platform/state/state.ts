@@ -71,8 +71,6 @@ export interface State {
    * Parts are aligned to multiples of `windowMs / segments`.
    */
   takeSliding(key: string, limit: number, windowMs: number, segments: number): Maybe<LimitVerdict>
-  /** A fixed window's count (on Redis: granted to workers), without counting. 0 without an open window. */
-  count(key: string): Maybe<number>
   /**
    * Counts a failure (a wrong key) in a window that starts with the first one.
    * @returns the result of `blockedFor`.

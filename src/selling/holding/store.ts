@@ -269,14 +269,6 @@ export class ChallengeStore {
     })
   }
 
-  /** Removes from the list and announces it, atomically. */
-  async reinstate(revocation: Revocation): Promise<void> {
-    await this.#database.transaction(async tx => {
-      await tx`delete from revocations where kind = ${revocation.kind} and id = ${revocation.id}`
-      await this.#database.notify(REVOCATIONS_CHANNEL, revocation.kind, tx)
-    })
-  }
-
   /**
    * Deletes useless rows: unpaid ones `unpaidBefore` after invoice and token expired, paid ones `paidBefore` after the
    * token. Producer and storefront rows stay. Returns the number. Revocations go with their payments, since a token

@@ -95,11 +95,6 @@ export class Revocations {
     return now
   }
 
-  async reinstate(kind: RevokedKind, id: string): Promise<void> {
-    await this.#options.store.reinstate({ kind, id })
-    await this.refresh()
-  }
-
   async close(): Promise<void> {
     this.#timer?.cancel()
     this.#timer = null

@@ -174,44 +174,6 @@ t.test('a statement takes so many items, and so many bytes, and the rest in thei
   )
 })
 
-t.test('an item that the database refuses fails alone', async t => {
-  const bad = new Set([3, 6])
-  const written: number[][] = []
-  const batch = new Batch<Item, string>({
-    key: ({ key }) => key,
-    write: async items => {
-      await turn()
-      if (items.some(({ id }) => bad.has(id))) throw refused()
-      written.push(items.map(({ id }) => id))
-      return items.map(({ id }) => String(id))
-    }
-  })
-  const all = await Promise.allSettled(Array.from({ length: 9 }, (_, id) => batch.add(item(id))))
-  t.same(
-    all.map(({ status }, id) => (status === 'rejected' ? null : id)),
-    [0, 1, 2, null, 4, 5, null, 7, 8]
-  )
-  t.same(written.flat().sort(), [0, 1, 2, 4, 5, 7, 8], 'each of the others was written once')
-})
-
-t.test('a lost answer is lost for each item of its statement and for no other, and nothing is repeated', async t => {
-  const { batch, statements, ids } = watched()
-  const first = batch.add(item(0))
-  await work()
-  const [one, two] = [batch.add(item(1)), batch.add(item(2))]
-  statements[0]?.answer()
-  await first
-  await turn()
-  const after = batch.add(item(3))
-  statements[1]?.fail(lost())
-  await t.rejects(one, { code: 'ECONNRESET' })
-  await t.rejects(two, { code: 'ECONNRESET' })
-  await turn()
-  statements[2]?.answer()
-  t.equal(await after, '3')
-  t.same(ids(), [[0], [1, 2], [3]])
-})
-
 t.test('a statement that hangs delays what comes after it for a tenth of a second, and no longer', async t => {
   const { batch, statements, clock, ids } = watched()
   void batch.add(item(0, 'a'))

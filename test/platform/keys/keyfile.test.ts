@@ -1,4 +1,4 @@
-import fs, { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import fs, { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -132,17 +132,6 @@ await t.test('the master secret is made once and stays', async t => {
   for (const lines of [short, `${shortest}\n${short}`, `${short}\n${shortest}`, '']) {
     writeFileSync(join(data, 'master.key'), `${lines}\n`)
     t.throws(() => loadMasters(data), /at least 32 bytes/, lines)
-  }
-})
-
-await t.test('a master secret that is missing from a folder in use is not regenerated', async t => {
-  for (const inUse of ['keys.json', 'pglite/PG_VERSION']) {
-    const data = temporaryFolder(t)
-    mkdirSync(join(data, 'pglite'))
-    writeFileSync(join(data, inUse), '{}', { mode: 0o600 })
-    t.throws(() => loadMasters(data), /is missing, but .* has the data of a gateway/, inUse)
-    rmSync(join(data, inUse))
-    t.ok(loadMasters(data), 'an empty folder is not in use')
   }
 })
 

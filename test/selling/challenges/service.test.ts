@@ -1,14 +1,11 @@
 import t from 'tap'
 import { keepPrivate } from '../../../src/selling/holding/paid-responses.ts'
-import { challengeSettings } from '../../../src/selling/offers/settings.ts'
 import { RouteOffers } from '../../../src/selling/offers/offer.ts'
-import { challengeCounters } from '../../../src/selling/holding/counters.ts'
-import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
-import { fixture, freshAddress, master, minted, offer, route, settings } from './fixture.ts'
+import { fixture, freshAddress, minted, offer, route, settings } from './fixture.ts'
 import { until } from '../../support/until.ts'
 
 /** One client in a place of its own. */
@@ -138,49 +135,6 @@ t.test('a challenge that was revoked while it was made is not handed out to late
   t.notOk(f.selling.revocations.covers((await later).challenge))
 })
 
-t.test("a token that is not the row's own cannot claim its payment", async t => {
-  const f = await fixture(t)
-  const challenge = await minted(f)
-  const { paymentHash, chargeId, tokenId } = challenge
-  const own = { chargeId, tokenId, price: null, issuedAfter: null }
-  const claim = (condition: object) => f.selling.claims.claim(paymentHash, 'l402', '7', { ...own, ...condition })
-  t.equal(await claim({ chargeId: 'another' }), null)
-  t.equal(await claim({ tokenId: '0'.repeat(64) }), null)
-  t.ok(await claim({}))
-})
-
-t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {
-  const f = await fixture(t)
-  const { selling: other, watched } = f.another('gateway-2')
-  await f.selling.start()
-  await other.start()
-  const readings = () => watched.calls.filter(call => call === 'revocations').length
-  const before = readings()
-  await f.selling.revocations.revoke('proxy', `p-${freshAddress()}`)
-  await until(() => readings() !== before)
-  t.pass('announced')
-  const after = readings()
-  f.clock.advance(5_000)
-  t.equal(readings() > after, true, 'read again')
-})
-
-t.test('keys that are no longer configured validate nothing', async t => {
-  const f = await fixture(t)
-  const challenge = await minted(f)
-  const credential = {
-    kind: 'classic',
-    macaroon: challenge.macaroon,
-    encoding: 'base64',
-    preimage: f.payee.pay(challenge.invoice)
-  } as const
-  t.notOk('kind' in f.selling.verifier.tokens.genuine(credential))
-  const next = Buffer.from('the next master secret, thirty-two bytes at least')
-  f.selling.configure({ settings, keys: new TokenKeyRing(next, [master]) })
-  t.notOk('kind' in f.selling.verifier.tokens.genuine(credential), 'the previous master still verifies')
-  f.selling.configure({ settings, keys: new TokenKeyRing(next) })
-  t.match(f.selling.verifier.tokens.genuine(credential), { status: 401 })
-})
-
 t.test('a token that was being verified while its keys were dropped is not remembered', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
@@ -276,36 +230,6 @@ t.test(
   }
 )
 
-t.test('settings come from the configuration, the realm from publicUrl', async t => {
-  const payment = {
-    schemes: ['payment', 'l402'],
-    order: 'auto',
-    serviceName: 'svc',
-    l402Lsat: false,
-    tokenValidity: 1,
-    invoiceExpiry: 2,
-    maxOutstanding: { address: 4 },
-    leaseTimeout: 6
-  } as const
-  // Only what is read of the server's part.
-  const server = { publicUrl: 'https://api.example.net:8443', listen: { host: '127.0.0.1', port: 0 } } as Parameters<
-    typeof challengeSettings
-  >[0]['server']
-  t.match(challengeSettings({ payment, server }), {
-    realm: 'api.example.net',
-    schemes: ['l402', 'payment'],
-    orderByClient: true,
-    maxPerClient: 4,
-    maxPerPlace: 16
-  })
-  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first' }, server }), {
-    schemes: ['payment', 'l402'],
-    orderByClient: false
-  })
-  const comma = { ...server, publicUrl: 'https://a,b.example' }
-  t.throws(() => challengeSettings({ payment, server: comma }), /server\.publicUrl/)
-})
-
 t.test("a route's pattern is sold only where a caveat can say it", async t => {
   const f = await fixture(t)
   const path = (paths: string[]) => {
@@ -317,19 +241,4 @@ t.test("a route's pattern is sold only where a caveat can say it", async t => {
   t.match(path(['/v1/:id']), { tokenPath: '/v1/x', wildcard: false })
   t.match(path(['/v1/*', '/v2/*']), { tokenPath: '/v1/x', wildcard: false })
   t.equal(f.challenges.routeOffers(route()).at({ path: '/a/*', method: 'GET', query: '' } as never, 10).wildcard, false)
-})
-
-t.test('counters have labels from fixed lists', async t => {
-  const metrics = new Metrics()
-  const counters = challengeCounters(metrics)
-  counters.challenge('route', false)
-  counters.verified('payment', 'redeemed')
-  for (let times = 0; times < 2; times++) counters.verified('l402', 'ok')
-  const text = await metrics.render()
-  for (const line of [
-    'boltgate_challenges_total{source="route",invoice="new"} 1',
-    'boltgate_verifications_total{scheme="payment",result="redeemed"} 1',
-    'boltgate_verifications_total{scheme="l402",result="ok"} 2'
-  ])
-    t.ok(text.includes(line), line)
 })

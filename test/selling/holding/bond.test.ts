@@ -47,21 +47,3 @@ await eachDatabase(
     }
   }
 )
-
-await eachDatabase(
-  t,
-  'two gateways that concurrently lease with a bond, without one, and claim: exactly one has it',
-  async (t, database) => {
-    const f = fixtureOn(t, database, new ManualClock())
-    const other = f.another('gateway-2').selling
-    const challenge = await minted(f)
-    const taken = await Promise.all(
-      Array.from({ length: 300 }, (_none, index) => {
-        const bond = index % 3 === 0 ? null : bondOf(challenge)
-        return (index % 2 === 0 ? f.selling : other).claims.lease(challenge.paymentHash, null, bond)
-      })
-    )
-    t.equal(taken.filter(lease => lease !== null).length, 1)
-    t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
-  }
-)

@@ -8,7 +8,6 @@ import {
   INSERT_CHALLENGES,
   WHOLE_ROW
 } from '../../../src/selling/holding/sql/statements.ts'
-import { isUniqueViolation } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { MADE_AT as NOW, newChallenge } from '../challenges/fixture.ts'
 
@@ -25,35 +24,6 @@ const leaseOf = ({ paymentHash }: NewChallenge) => ({
   gateway: 'g',
   until: NOW + 20_000,
   now: NOW
-})
-
-await eachDatabase(t, 'a row reads as written, and its payment hash is unique', async (t, database) => {
-  const store = new ChallengeStore(database)
-  for (const row of [
-    challenge(),
-    challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' }),
-    challenge({ wording: { location: 'l402', caveatPath: '/a/%2A' } }),
-    challenge({ wording: { macaroon: 'AAAA', request: 'q' } }),
-    challenge({ payment: null, wording: { macaroon: 'AAAA', request: null } })
-  ]) {
-    await store.insert(database.sql, row)
-    t.same(await store.find(row.paymentHash), {
-      ...row,
-      state: 'unspent',
-      scheme: null,
-      paidAt: null,
-      settledAt: null,
-      leaseId: null,
-      leaseUntil: null,
-      leaseIsFinal: false
-    })
-    const again = await store.insert(database.sql, row).then(
-      () => null,
-      (error: unknown) => error
-    )
-    t.ok(isUniqueViolation(again))
-  }
-  t.equal(await store.find('0'.repeat(64)), null)
 })
 
 await eachDatabase(t, 'several are found by their hashes before any statistics are gathered', async (t, database) => {
@@ -223,16 +193,6 @@ await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', as
   t.match(await store.outstanding({ ...query, requestLimit: 4 }), { newest: null })
   t.match(await store.outstanding({ ...query, placeLimit: 2 }), { inPlace: 2, firstExpiry: NOW + 119_000 })
   t.match(await store.outstanding({ ...query, clientKey: 'nobody' }), { inPlace: 0, firstExpiry: null, newest: null })
-})
-
-await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {
-  const store = new ChallengeStore(database)
-  await store.revoke({ kind: 'merchant', id: '7' }, NOW)
-  await store.revoke({ kind: 'merchant', id: '7' }, NOW + 5)
-  await store.revoke({ kind: 'merchant', id: '7' }, NOW + 1)
-  t.same(await store.revocations(), [{ kind: 'merchant', id: '7', at: NOW + 5 }], 'the latest moment counts')
-  await store.reinstate({ kind: 'merchant', id: '7' })
-  t.same(await store.revocations(), [])
 })
 
 await eachDatabase(t, 'a revoked payment leaves the list with its row, and only then', async (t, database) => {

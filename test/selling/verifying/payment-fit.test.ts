@@ -1,5 +1,4 @@
 import t from 'tap'
-import { parseTimestamp } from '../../../src/lightning/codecs/timestamp.ts'
 import { PaymentFit } from '../../../src/selling/verifying/payment-fit.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
@@ -39,33 +38,4 @@ t.test('the key to a balance is valid for its place, from its payment on and for
   t.equal(why(paid), 'revoked')
   f.clock.advance(1)
   t.equal(why(paid), 'expired')
-})
-
-t.test('a charge is valid for the request that it was made for, until its challenge expires', async t => {
-  const f = await fixture(t)
-  const challenge = await minted(f)
-  let revoked = ''
-  const covers = ({ paymentHash }: Challenge) => paymentHash === revoked
-  const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock) // as above
-  const why = (terms: Partial<Offer> = {}, row: Partial<Challenge> = {}) =>
-    fit.unbound({ ...challenge, ...row }, offer(terms))?.reason
-  t.equal(why(), undefined)
-  t.equal(why({ place: 'route:other' }), undefined)
-  t.equal(why({ method: 'POST' }), 'method')
-  t.equal(why({ path: '/v1/other' }), 'path')
-  t.equal(why({ query: '?a=b' }), 'query')
-  t.equal(why({ amountSats: 11 }), 'amount')
-  t.equal(why({}, { payment: null }), 'expired')
-  t.same(
-    (['payment', null, 'l402'] as const).map(scheme => fit.taken({ ...challenge, scheme, state: 'spent' }).reason),
-    ['redeemed', 'redeemed', 'other-scheme']
-  )
-  const detail = (terms: Partial<Offer>) => fit.unbound(challenge, offer(terms))?.detail
-  t.equal(detail({ amountSats: 11 }), 'The challenge was made for 10 satoshis; the price is 11')
-  f.clock.advance((parseTimestamp(challenge.payment?.expires ?? '') ?? 0) * 1000 - f.clock.now())
-  t.equal(why(), undefined, 'in its last second')
-  revoked = challenge.paymentHash
-  t.equal(why(), 'revoked')
-  f.clock.advance(1)
-  t.equal(why(), 'expired')
 })

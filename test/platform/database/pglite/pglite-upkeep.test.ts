@@ -1,5 +1,3 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { PGlite } from '@electric-sql/pglite'
 import t from 'tap'
 import { answerTo, isIdle, Upkeep, type ProtocolExecutor } from '../../../../src/platform/database/pglite/upkeep.ts'
@@ -96,30 +94,6 @@ t.test('tables are looked at after a megabyte of messages, however few they were
   t.equal(await messages(1, 32_768), 1)
   t.equal(await messages(31, 32_768), 0, 'it counts from the last look')
   t.equal(await messages(65, 32_768), 3)
-})
-
-t.test('PGlite keeps what execProtocolRaw answered forever, and nothing of what answerTo had', async t => {
-  const database = await PGlite.create()
-  t.teardown(() => database.close())
-  setFlagsFromString('--expose-gc')
-  // The global of a new context is made after the flag was set.
-  const collect = runInNewContext('gc') as () => void
-  const heap = () => {
-    collect()
-    return process.memoryUsage().heapUsed
-  }
-  const message = Buffer.from('Q\0\0\0\x0dselect 1\0', 'latin1')
-  const left = async (ask: (bytes: Uint8Array) => Promise<Uint8Array>) => {
-    for (let n = 0; n < 3_000; n++) await ask(message)
-    const before = heap()
-    for (let n = 0; n < 5_000; n++) await ask(message)
-    return (heap() - before) / 5_000
-  }
-  const kept = await left(bytes => answerTo(database, bytes))
-  t.ok(kept < 200, `${Math.round(kept)} bytes of each answer are kept`)
-  const bare = await left(bytes => database.execProtocolRaw(bytes))
-  // Once it keeps nothing, answerTo need not go around it.
-  t.ok(bare > 400, `${Math.round(bare)} bytes of each answer, where it is asked as its documentation says`)
 })
 
 t.test(
