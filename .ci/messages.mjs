@@ -8,16 +8,19 @@ import { rewritten } from '../src/web/kit/document.ts'
 const PRINTED = {
   action: [0],
   badge: [0],
-  choice: [1],
   copyable: [1],
   danger: [0, 1],
+  field: [1],
   figure: [0],
+  'fieldsOf()': [1],
   guide: [0],
   table: [0],
   ticks: [1, 4],
   searchForm: [0],
   filterChoice: [1],
+  input: [1],
   invalid: [1],
+  searchField: [0],
   expectUnchanged: [],
   ApiRefusal: [1]
 }
@@ -80,7 +83,11 @@ export function messages(root = new URL('..', import.meta.url)) {
           .filter(value => /^[A-Z]/.test(value))
           .forEach(add)
       else if (isConsole && (node.type === 'CallExpression' || node.type === 'NewExpression'))
-        for (const at of PRINTED[node.callee.name] ?? []) textsOf(node.arguments[at]).forEach(add)
+        for (const at of PRINTED[node.callee.name ?? `${node.callee.callee?.name}()`] ?? [])
+          textsOf(node.arguments[at]).forEach(add)
+      // Columns of a table.
+      else if (isConsole && node.type === 'ArrayExpression' && /Function|Identifier/.test(node.elements[1]?.type))
+        textsOf(node.elements[0]).forEach(add)
       else if (isConsole && node.type === 'Property' && MEMBERS.has(node.key.name)) textsOf(node.value).forEach(add)
     }
   }

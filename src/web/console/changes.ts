@@ -5,7 +5,7 @@ import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { csvLink, isFiltered, pager, searchForm } from './lists.ts'
-import { badge, days, field, table, type TableColumn } from './parts.ts'
+import { badge, days, table, type TableColumn, input, searchField } from './parts.ts'
 import { count, timeOf } from './words.ts'
 
 type AuditEntry = AuditPage['entries'][number]
@@ -29,29 +29,25 @@ async function changesPage(request: PageRequest, address: string, isOperator: bo
     to: query.get('to')
   }
   const { entries, next } = await api.get<AuditPage>(`${address}${queryOf({ ...filter, after: query.get('after') })}`)
-  const whose: TableColumn<AuditEntry> = {
-    title: 'Merchant',
-    cell: ({ merchantId }) =>
-      merchantId === null ? '–' : html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`
-  }
+  const whose: TableColumn<AuditEntry> = [
+    'Merchant',
+    ({ merchantId }) => (merchantId === null ? '–' : html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`)
+  ]
   const columns: ReadonlyArray<TableColumn<AuditEntry>> = [
-    { title: 'What', cell: what },
-    { title: 'When', cell: ({ at }) => timeOf(at) },
-    {
-      title: 'Who',
-      cell: ({ by }) => html`<bdi>${by.name}</bdi><span class="soft"> ${t(KINDS[by.kind] ?? by.kind)}</span>`
-    },
+    ['What', what],
+    ['When', ({ at }) => timeOf(at)],
+    ['Who', ({ by }) => html`<bdi>${by.name}</bdi><span class="soft"> ${t(KINDS[by.kind] ?? by.kind)}</span>`],
     ...(isOperator ? [whose] : []),
-    { title: 'Result', cell: result },
-    { title: 'Requested', cell: requestOf }
+    ['Result', result],
+    ['Requested', requestOf]
   ]
   return {
     title: 'Audit log',
     content: html`
       ${searchForm(
         'Audit log',
-        html`${isOperator ? field({ name: 'merchantId', label: 'Merchant ID', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
-        ${field({ name: 'text', label: 'Person, action or ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        html`${isOperator ? input('merchantId', 'Merchant ID', { value: typed, inputmode: 'numeric', maxlength: 9 }) : null}
+        ${searchField('Person, action or ID', filter.text)}
         ${days(filter.from, filter.to)}`,
         csvLink(request, address, filter, 'changes')
       )}

@@ -6,7 +6,7 @@ import { queryOf } from './api.ts'
 import { columnChart, timesOf } from './chart.ts'
 import type { PageRequest } from './page.ts'
 import { csvLink, oneOf, viewForm } from './lists.ts'
-import { choice, figure, kept, table } from './parts.ts'
+import { figure, kept, table, input } from './parts.ts'
 import { count, percent, sats } from './words.ts'
 
 const STEPS = [
@@ -56,16 +56,11 @@ export async function earningsSection(
         <h2 id="earned">Earnings</h2>
         ${viewForm(
           html`${kept(query, 'over')}
-          ${choice('by', 'By', STEPS, by)}
+          ${input('by', 'By', { options: STEPS, value: by })}
           ${
             kinds.length === 1
               ? null
-              : choice(
-                  'of',
-                  'Split by',
-                  kinds.map(kind => [kind, KINDS[kind] ?? kind] as const),
-                  of
-                )
+              : input('of', 'Split by', { options: kinds.map(kind => [kind, KINDS[kind] ?? kind] as const), value: of })
           }`,
           csvLink(request, address, filter, 'earnings')
         )}
@@ -121,18 +116,11 @@ export async function modelsSection({ api }: PageRequest): Promise<VNode | null>
       ${table(
         'Models, last 30 days',
         [
-          {
-            title: 'Model',
-            cell: ({ model }: Sums) => html`<bdi>${model ?? t('all others')}</bdi>`
-          },
-          { title: 'Requests', cell: ({ requests }) => count(requests), isNumber: true },
-          { title: 'Revenue', cell: ({ msat }) => amount(msat), isNumber: true },
-          { title: 'Cost', cell: ({ costMsat }) => amount(costMsat), isNumber: true },
-          {
-            title: 'Margin',
-            cell: sums => `${amount(margin(sums))} (${percent(margin(sums), sums.msat)})`,
-            isNumber: true
-          }
+          ['Model', ({ model }) => html`<bdi>${model ?? t('all others')}</bdi>`],
+          ['Requests', ({ requests }) => count(requests), 'number'],
+          ['Revenue', ({ msat }) => amount(msat), 'number'],
+          ['Cost', ({ costMsat }) => amount(costMsat), 'number'],
+          ['Margin', sums => `${amount(margin(sums))} (${percent(margin(sums), sums.msat)})`, 'number']
         ],
         models.toSorted((one, other) => other.msat - one.msat),
         html`<p>No sales in this period.</p>`

@@ -3,7 +3,7 @@ import { t } from '../../engine/formats/language.ts'
 import { html } from '../kit/document.ts'
 import { queryOf, type AsRead } from './api.ts'
 import type { PageRequest } from './page.ts'
-import { choice, type Choices } from './parts.ts'
+import { type Choices, input } from './parts.ts'
 
 /** Members of a list's filter by their name in the query. */
 export type Filter = Readonly<Record<string, string | null | undefined>>
@@ -32,7 +32,7 @@ export function viewOf<T extends string>(
 
 /** A select of a filter. */
 export function filterChoice(name: string, label: string, options: Choices, chosen: string | null | undefined): VNode {
-  return choice(name, label, [['', 'All'], ...options], chosen ?? '')
+  return input(name, label, { options: [['', 'All'], ...options], value: chosen })
 }
 
 /** Form above a list. `more` follows its button. */

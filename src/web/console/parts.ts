@@ -3,12 +3,8 @@ import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../kit/document.ts'
 import type { PageRequest } from './page.ts'
 
-export interface TableColumn<T> {
-  readonly title: string
-  readonly cell: (row: T) => ComponentChildren
-  /** Aligned right. */
-  readonly isNumber?: true
-}
+/** Title and cell of a column; numbers are aligned right. */
+export type TableColumn<T> = readonly [title: string, cell: (row: T) => ComponentChildren, kind?: 'number']
 
 /**
  * A table; rows become cards where its columns have no room. `empty` replaces missing rows and says what to do. Texts of
@@ -24,15 +20,13 @@ export function table<T>(
   return html`
     <div class="list"><table class=${columns.length > 6 ? 'rows dense' : 'rows'}>
       <caption class="unseen">${t(caption)}</caption>
-      <thead><tr>${columns.map(
-        ({ title, isNumber }) => html`<th scope="col" class=${isNumber === true ? 'number' : null}>${t(title)}</th>`
-      )}</tr></thead>
+      <thead><tr>${columns.map(([title, , kind = null]) => html`<th scope="col" class=${kind}>${t(title)}</th>`)}</tr></thead>
       <tbody>${rows.map(
         row =>
-          html`<tr>${columns.map(({ title, cell, isNumber }, at) =>
+          html`<tr>${columns.map(([title, cell, kind], at) =>
             at === 0
               ? html`<th scope="row" dir="auto">${cellOf(cell(row))}</th>`
-              : isNumber === true
+              : kind === 'number'
                 ? html`<td data-label=${t(title)} class="number">${cell(row)}</td>`
                 : html`<td data-label=${t(title)} dir="auto">${cellOf(cell(row))}</td>`
           )}</tr>`
@@ -67,32 +61,39 @@ export function badge(word: string, tone: Tone): VNode {
   return html`<span class=${`badge ${tone}`}>${t(word)}</span>`
 }
 
-export interface FormField {
-  readonly name: string
+export interface InputOptions {
   /** Where another form of the page has the same name; default the name. */
   readonly id?: string
-  readonly label: ComponentChildren
-  readonly value?: string
+  readonly value?: string | number | null | undefined
+  readonly hint?: ComponentChildren
   /** Validation error. */
   readonly problem?: string | undefined
-  readonly hint?: ComponentChildren
-  readonly attributes?: Readonly<Record<string, string | number | boolean | null>>
+  /** Makes it a select. */
+  readonly options?: Choices
+  /** Attributes of the element, which has several lines with `rows`. */
+  readonly [attribute: string]: unknown
 }
 
 /**
- * Fields of the form with this `do`, empty for a page's only form: what was typed, or the known value, and the error.
- * Forms of a page may share names; the API names entries of lists.
+ * Makes the fields of the form with this `do`, empty for a page's only form: with what was typed, or the known value,
+ * and the error. Forms of a page may share names; the API names entries of lists, which `at` matches.
  */
 export function fieldsOf({ form, problem }: Pick<PageRequest, 'form' | 'problem'>, does = '') {
   const isSent = form.text('do') === does
-  return (name: string, known = '', at: RegExp | null = null) => ({
-    name,
-    id: does === '' ? name : `${does}-${name}`,
-    value: isSent ? (form.get(name) ?? known) : known,
-    problem: isSent
-      ? Object.entries(problem?.fields ?? {}).find(([member]) => at?.test(member) ?? lastName(member) === name)?.[1]
-      : undefined
-  })
+  return (
+    name: string,
+    label: ComponentChildren,
+    { at, value, ...more }: InputOptions & { readonly at?: RegExp } = {}
+  ): VNode => {
+    const errors = isSent ? Object.entries(problem?.fields ?? {}) : []
+    return input(name, label, {
+      id: does === '' ? name : `${does}-${name}`,
+      // A secret is not shown again.
+      value: isSent && more['type'] !== 'password' ? (form.get(name) ?? value) : value,
+      problem: errors.find(([member]) => at?.test(member) ?? lastName(member) === name)?.[1],
+      ...more
+    })
+  }
 }
 
 /** `priceSats` of `endpoints[0].priceSats`, `paths` of `paths[3]`. */
@@ -100,37 +101,41 @@ export function lastName(member: string): string {
   return (member.split('.').at(-1) ?? '').split('[', 1)[0] ?? ''
 }
 
-/** Label, input, hint and error. */
-export function field(of: FormField): VNode {
-  const { name, id = name, value = '', attributes = {} } = of
-  return labelled(of, about => html`<input id=${id} name=${name} value=${value} ...${attributes} ...${about} />`)
-}
-
-/** The same for several lines. */
-export function textArea(of: FormField): VNode {
-  const { name, id = name, value = '', attributes = {} } = of
-  return labelled(
-    of,
-    about => html`<textarea id=${id} name=${name} spellcheck="false" ...${attributes} ...${about}>${value}</textarea>`
-  )
-}
-
 /** A text of the sources; elements are translated already. */
 function shownText(text: ComponentChildren): ComponentChildren {
   return typeof text === 'string' ? t(text) : text
 }
 
-function labelled({ name, id = name, label, problem, hint }: FormField, input: (about: object) => VNode): VNode {
+/** Label, input, hint and error. */
+export function input(name: string, label: ComponentChildren, given: InputOptions = {}): VNode {
+  const { id = name, value: known, hint, problem, options, ...attributes } = given
+  const value = String(known ?? '')
   const about = [hint === undefined ? null : `${id}-hint`, problem === undefined ? null : `${id}-problem`]
     .filter(each => each !== null)
     .join(' ')
+  const more = {
+    ...attributes,
+    'aria-invalid': problem === undefined ? null : 'true',
+    'aria-describedby': about === '' ? null : about
+  }
   return html`
     <div class=${problem === undefined ? 'input' : 'input wrong'}>
       <label for=${id}>${shownText(label)}</label>
-      ${input({ 'aria-invalid': problem === undefined ? null : 'true', 'aria-describedby': about === '' ? null : about })}
+      ${
+        options !== undefined
+          ? html`<select id=${id} name=${name} ...${more}>${eachOf(options, (option, text) => html`<option value=${option} selected=${option === value}>${text}</option>`)}</select>`
+          : 'rows' in attributes
+            ? html`<textarea id=${id} name=${name} spellcheck="false" ...${more}>${value}</textarea>`
+            : html`<input id=${id} name=${name} value=${value} ...${more} />`
+      }
       ${hint === undefined ? null : html`<p id=${`${id}-hint`} class="soft">${shownText(hint)}</p>`}
       ${problem === undefined ? null : html`<p id=${`${id}-problem`} class="error">${t(problem)}</p>`}
     </div>`
+}
+
+/** Search text of a list. */
+export function searchField(label: string, value: string | null, name = 'text'): VNode {
+  return input(name, label, { value, type: 'search', maxlength: 200 })
 }
 
 /**
@@ -139,11 +144,10 @@ function labelled({ name, id = name, label, problem, hint }: FormField, input: (
  */
 export function days(from: string | null, to: string | null): VNode {
   const day = (name: string, label: string, at: string | null): VNode =>
-    field({
-      name,
-      label: html`${t(label)}<span data-utc> (UTC)</span>`,
-      value: at?.slice(0, 10) ?? '',
-      attributes: { type: 'date', 'data-moment': at ?? '' }
+    input(name, html`${t(label)}<span data-utc> (UTC)</span>`, {
+      value: at?.slice(0, 10),
+      type: 'date',
+      'data-moment': at ?? ''
     })
   return html`${day('from', 'From', from)}${day('to', 'Before', to)}`
 }
@@ -153,21 +157,6 @@ export type Choices = ReadonlyArray<string | readonly [value: string, text: stri
 
 function eachOf<T>(options: Choices, show: (value: string, text: string) => T): T[] {
   return options.map(option => (typeof option === 'string' ? show(option, t(option)) : show(option[0], t(option[1]))))
-}
-
-/** A select. */
-export function choice(
-  name: string,
-  label: ComponentChildren,
-  options: Choices,
-  chosen: string | null = null,
-  id = name
-): VNode {
-  return html`
-    <div class="input">
-      <label for=${id}>${shownText(label)}</label>
-      <select id=${id} name=${name}>${eachOf(options, (value, text) => html`<option value=${value} selected=${value === chosen}>${text}</option>`)}</select>
-    </div>`
 }
 
 /** Hidden inputs that keep the query's other filters. */

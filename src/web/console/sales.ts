@@ -6,7 +6,7 @@ import { queryOf } from './api.ts'
 import { SOURCES } from './earnings.ts'
 import type { PageRequest, PageContent, ConsolePage } from './page.ts'
 import { csvLink, filterChoice, isFiltered, oneOf, pager, searchForm } from './lists.ts'
-import { action, badge, danger, days, field, live, table } from './parts.ts'
+import { action, badge, danger, days, live, table, searchField, type TableColumn } from './parts.ts'
 import { orderState, may, short, timeOf } from './words.ts'
 import { presets, totals, valued } from './totals.ts'
 
@@ -42,6 +42,16 @@ function listQuery(query: URLSearchParams): URLSearchParams {
   kept.delete('done')
   return kept
 }
+
+/** What a sale says in every list. */
+export const saleColumns: ReadonlyArray<TableColumn<SaleView>> = [
+  [
+    'What',
+    ({ orderNumber, orderStatus, resource, source }) =>
+      html`<bdi>${orderStatus === null ? resource : t`Order ${orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${t(SOURCES[source] ?? source)}</span>`
+  ],
+  ['When', sale => timeOf(sale.soldAt)]
+]
 
 /** Sales, newest first. `address`: the list's operation; `act`: action of a row. */
 export async function salesPage(
@@ -84,7 +94,7 @@ export async function salesPage(
           STATES.map(name => [name, STATE_WORDS[name]] as const),
           filter.state
         )}
-        ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        ${searchField('Address, description or payment hash', filter.text)}
         ${days(filter.from, filter.to)}`,
         csvLink(request, address, filter, 'sales')
       )}
@@ -95,24 +105,19 @@ export async function salesPage(
         table(
           'Sales',
           [
-            {
-              title: 'What',
-              cell: (sale: SaleView) =>
-                html`<bdi>${sale.orderStatus === null ? sale.resource : t`Order ${sale.orderNumber ?? '(no number yet)'}`}</bdi><span class="soft"> ${t(SOURCES[sale.source] ?? sale.source)}</span>`
-            },
-            { title: 'When', cell: sale => timeOf(sale.soldAt) },
-            { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
-            {
-              title: 'Status',
-              cell: sale =>
+            ...saleColumns,
+            ['Payment hash', sale => short(sale.paymentHash)],
+            [
+              'Status',
+              sale =>
                 sale.isRevoked
                   ? badge('revoked', 'bad')
                   : sale.orderStatus !== null
                     ? orderState(sale.orderStatus)
                     : badge(STATE_WORDS[sale.state], sale.state === 'spent' ? 'quiet' : 'good')
-            },
-            { title: 'Earnings', cell: sale => value(sale.sats), isNumber: true },
-            { title: 'Revoke', cell: act }
+            ],
+            ['Earnings', sale => value(sale.sats), 'number'],
+            ['Revoke', act]
           ],
           page.sales,
           isFiltered(filter)

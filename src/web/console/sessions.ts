@@ -3,7 +3,7 @@ import type { SessionView } from '../sign-in/schema.ts'
 import type { ListedSessionView } from '../sign-in/session-operations.ts'
 import { html } from '../kit/document.ts'
 import type { Console, ConsolePage, PageRequest } from './page.ts'
-import { action, badge, table, danger, field } from './parts.ts'
+import { action, badge, table, danger, input } from './parts.ts'
 import { timeOf } from './words.ts'
 import type { VNode } from 'preact'
 import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/schema.ts'
@@ -27,20 +27,17 @@ export function sessionsPage(console: Console): ConsolePage {
           ${table(
             'Sessions',
             [
-              {
-                title: 'Browser',
-                cell: (one: ListedSessionView) => html`<bdi>${one.browser === '' ? t('unknown') : one.browser}</bdi>`
-              },
-              { title: 'Since', cell: one => timeOf(one.createdAt) },
-              { title: 'Last used', cell: one => timeOf(one.seenAt) },
-              { title: 'Expires', cell: one => timeOf(one.expiresAt) },
-              {
-                title: 'Sign out',
-                cell: one =>
+              ['Browser', one => html`<bdi>${one.browser === '' ? t('unknown') : one.browser}</bdi>`],
+              ['Since', one => timeOf(one.createdAt)],
+              ['Last used', one => timeOf(one.seenAt)],
+              ['Expires', one => timeOf(one.expiresAt)],
+              [
+                'Sign out',
+                one =>
                   one.isCurrent
                     ? badge('this browser', 'good')
                     : action('Sign out', { sessionId: one.sessionId }, { what: one.browser, isDanger: true })
-              }
+              ]
             ],
             sessions,
             html`<p>No active sessions.</p>`
@@ -91,7 +88,7 @@ export function passkeysPage(console: Console): ConsolePage {
             canAdd
               ? html`<section aria-labelledby="add"><h2 id="add">Add passkey</h2>
               <div class="form" data-passkey="add" data-root=${root} hidden>
-                ${field({ name: 'passkey', label: 'Name, such as Phone', attributes: { maxlength: 100 } })}
+                ${input('passkey', 'Name, such as Phone', { maxlength: 100 })}
                 <button class="button" type="button">Add passkey</button>
                 <p class="error" role="alert" hidden></p>
               </div>
@@ -102,14 +99,13 @@ export function passkeysPage(console: Console): ConsolePage {
           ${table(
             'Passkeys',
             [
-              {
-                title: 'Name',
-                cell: (one: PasskeyView) =>
-                  html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('current sign-in', 'good')}` : null}`
-              },
-              { title: 'Stored', cell: one => (one.isSynced ? t('on several devices') : t('on one device')) },
-              { title: 'Added', cell: one => timeOf(one.createdAt) },
-              { title: 'Last used', cell: one => (one.usedAt === null ? t('never') : timeOf(one.usedAt)) }
+              [
+                'Name',
+                one => html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('current sign-in', 'good')}` : null}`
+              ],
+              ['Stored', one => (one.isSynced ? t('on several devices') : t('on one device'))],
+              ['Added', one => timeOf(one.createdAt)],
+              ['Last used', one => (one.usedAt === null ? t('never') : timeOf(one.usedAt))]
             ],
             passkeys,
             html`<p>No passkeys yet. A passkey is stored on your phone, computer or security key.</p>`

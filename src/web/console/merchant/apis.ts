@@ -6,8 +6,8 @@ import { NO_PROVIDER_KEY, type ProbeView, type ProxyView } from '../../../paymen
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, markOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, copyable, danger, facts, field, fieldsOf, table } from '../parts.ts'
+import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
+import { action, badge, copyable, danger, facts, fieldsOf, table } from '../parts.ts'
 import { count, forRole, latency, may, sats } from '../words.ts'
 import { changeEndpoint, endpointPrices, priceFields, priceInWords, readPrice } from './apis/endpoints.ts'
 import { apiSettings, changeSettings } from './apis/settings.ts'
@@ -52,7 +52,7 @@ export const apisPage: ConsolePage = {
   summary: 'APIs that the account sells, and the form that makes another one',
   async show(request) {
     const { api, link } = request
-    const of = fieldsOf(request)
+    const field = fieldsOf(request)
     const [proxies, traffic, sums] = await Promise.all([
       api.get<readonly ProxyView[]>('/api/proxy'),
       apiTraffic(request, null),
@@ -68,23 +68,20 @@ export const apisPage: ConsolePage = {
         ${table(
           'APIs',
           [
-            {
-              title: 'Name',
-              cell: (proxy: ProxyView) => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`
-            },
-            { title: 'Status', cell: proxy => stateOf(request, proxy, counted.get(proxy.proxyId)) },
-            { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
-            { title: 'Price', cell: priceOf, isNumber: true },
-            { title: 'Earnings (30 days)', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
-            { title: 'Requests', cell: ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), isNumber: true },
-            { title: '402 responses', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
-            { title: 'Errors', cell: ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), isNumber: true },
-            {
-              title: 'p50, p99',
-              cell: ({ proxyId }) =>
+            ['Name', proxy => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`],
+            ['Status', proxy => stateOf(request, proxy, counted.get(proxy.proxyId))],
+            ['Forwards to', proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>`],
+            ['Price', priceOf, 'number'],
+            ['Earnings (30 days)', ({ proxyId }) => earned(proxyId), 'number'],
+            ['Requests', ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), 'number'],
+            ['402 responses', ({ proxyId }) => asked402(counted.get(proxyId)), 'number'],
+            ['Errors', ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), 'number'],
+            [
+              'p50, p99',
+              ({ proxyId }) =>
                 `${latency(counted.get(proxyId)?.p50 ?? null)}, ${latency(counted.get(proxyId)?.p99 ?? null)}`,
-              isNumber: true
-            }
+              'number'
+            ]
           ],
           proxies,
           html`<p>No APIs yet. Enter an https address and a price per request. Buyers pay here and are forwarded to your address.</p>`
@@ -96,25 +93,16 @@ export const apisPage: ConsolePage = {
             request,
             'editor',
             html`<form method="post" class="form">
-            ${field({ ...of('name'), label: '1. Name', attributes: { required: true, maxlength: 100 } })}
-            ${field({
-              ...of('targetBaseUrl'),
-              label: '2. Address of your API',
-              hint: 'Must use https and be reachable from the internet.',
-              attributes: { type: 'url', required: true, maxlength: 2048, placeholder: 'https://api.example.com/v1' }
-            })}
-            ${field({
-              ...of('defaultPriceSats', '10'),
-              label: '3. Satoshis per request',
-              attributes: { required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 }
-            })}
+            ${field('name', '1. Name', { required: true, maxlength: 100 })}
+            ${field('targetBaseUrl', '2. Address of your API', { hint: 'Must use https and be reachable from the internet.', type: 'url', required: true, maxlength: 2048, placeholder: 'https://api.example.com/v1' })}
+            ${field('defaultPriceSats', '3. Satoshis per request', { value: '10', required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 })}
             <button class="button" type="submit">Add API</button>
           </form>`
           )}
         </section>`
     }
   },
-  async act({ api, form }): Promise<RedirectTo> {
+  async act({ api, form }) {
     const { proxyId } = await api.post<ProxyView>('/api/proxy', {
       name: form.text('name'),
       targetBaseUrl: form.text('targetBaseUrl'),
@@ -131,7 +119,7 @@ export const apiPage: ConsolePage = {
   path: 'apis/:proxyId',
   summary: 'One API: its test, how buyers pay it, its prices and earnings',
   show: request => shown(request, null),
-  async act(request): Promise<RedirectTo | PageContent> {
+  async act(request) {
     const { api, form, id } = request
     const target = `/api/proxy/${id('proxyId')}`
     const to = `apis/${id('proxyId')}`

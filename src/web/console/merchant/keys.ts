@@ -2,8 +2,8 @@ import { t } from '../../../engine/formats/language.ts'
 import type { VNode } from 'preact'
 import type { ApiKeyView } from '../../../accounts/merchants/key-operations.ts'
 import { html } from '../../kit/document.ts'
-import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, field, fieldsOf, table } from '../parts.ts'
+import type { ConsolePage, PageContent } from '../page.ts'
+import { action, badge, copyable, danger, fieldsOf, table, input } from '../parts.ts'
 import { forRole, timeOf } from '../words.ts'
 
 /** Overlap of a replaced key in seconds. */
@@ -18,9 +18,9 @@ export const keysPage: ConsolePage = {
   id: 'getConsoleKeys',
   path: 'keys',
   summary: 'The API keys: making, replacing and removing them, and fetching the first',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { api, form } = request
-    const of = fieldsOf(request, 'make')
+    const field = fieldsOf(request, 'make')
     const keys = await api.get<readonly ApiKeyView[]>('/api/merchant/keys')
     return {
       title: 'API keys',
@@ -28,14 +28,11 @@ export const keysPage: ConsolePage = {
         ${table(
           'API keys',
           [
-            {
-              title: 'Name',
-              cell: (key: ApiKeyView) => html`<bdi>${key.name}</bdi><span class="soft"> bg_${key.keyId}_…</span>`
-            },
-            { title: 'Access', cell: key => (key.isReadOnly ? badge('read-only', 'quiet') : badge('full', 'good')) },
-            { title: 'Created', cell: key => timeOf(key.createdAt) },
-            { title: 'Last used', cell: key => (key.lastUsedAt === null ? t('never') : timeOf(key.lastUsedAt)) },
-            { title: 'Expires', cell: key => (key.endsAt === null ? t('never') : timeOf(key.endsAt)) }
+            ['Name', key => html`<bdi>${key.name}</bdi><span class="soft"> bg_${key.keyId}_…</span>`],
+            ['Access', key => (key.isReadOnly ? badge('read-only', 'quiet') : badge('full', 'good'))],
+            ['Created', key => timeOf(key.createdAt)],
+            ['Last used', key => (key.lastUsedAt === null ? t('never') : timeOf(key.lastUsedAt))],
+            ['Expires', key => (key.endsAt === null ? t('never') : timeOf(key.endsAt))]
           ],
           keys,
           html`<p>No keys yet. Programs send a key with each request.</p>`
@@ -48,16 +45,14 @@ export const keysPage: ConsolePage = {
               <p>Use one key per program, so that you can replace each on its own.</p>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="make" />
-                ${field({ ...of('name'), label: 'Program name', attributes: { required: true, maxlength: 100 } })}
-                ${choice(
-                  'may',
-                  'Access',
-                  [
+                ${field('name', 'Program name', { required: true, maxlength: 100 })}
+                ${input('may', 'Access', {
+                  options: [
                     ['all', 'full'],
                     ['read', 'read-only']
                   ],
-                  form.get('may')
-                )}
+                  value: form.get('may')
+                })}
                 <button class="button" type="submit">Create key</button>
               </form>
             </section>
@@ -67,7 +62,7 @@ export const keysPage: ConsolePage = {
         )}`
     }
   },
-  async act({ api, form }): Promise<RedirectTo | PageContent> {
+  async act({ api, form }) {
     const target = `/api/merchant/keys/${encodeURIComponent(form.text('keyId'))}`
     switch (form.get('do')) {
       case 'make':
@@ -95,7 +90,7 @@ function changeOf({ keyId, name, isFirst, endsAt }: ApiKeyView): VNode {
         : html`<details class="danger-zone"><summary>Replace <bdi>${name}</bdi></summary>
       <form method="post" class="filter">
         <input type="hidden" name="do" value="rotate" /><input type="hidden" name="keyId" value=${keyId} />
-        ${choice('overlap', 'Old key', OVERLAPS, null, `overlap-${keyId}`)}
+        ${input('overlap', 'Old key', { options: OVERLAPS, id: `overlap-${keyId}` })}
         <button class="button small danger" type="submit">Replace<span class="unseen"> ${name}</span></button>
       </form></details>`
     }

@@ -2,8 +2,8 @@ import { t } from '../../../engine/formats/language.ts'
 import type { MemberView } from '../../sign-in/members.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
-import type { ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, choice, danger, field, fieldsOf, table } from '../parts.ts'
+import type { ConsolePage } from '../page.ts'
+import { action, danger, fieldsOf, table, input } from '../parts.ts'
 import { forRole, timeOf } from '../words.ts'
 
 const ROLES = [
@@ -18,9 +18,9 @@ export const membersPage: ConsolePage = {
   id: 'getConsoleMembers',
   path: 'members',
   summary: 'Who may work in the account, and who is invited to',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { api, form } = request
-    const of = fieldsOf(request, 'invite')
+    const field = fieldsOf(request, 'invite')
     const members = await api.get<readonly MemberView[]>(MEMBERS)
     return {
       title: 'Members',
@@ -28,13 +28,10 @@ export const membersPage: ConsolePage = {
         ${table(
           'Members',
           [
-            { title: 'Address', cell: (member: MemberView) => html`<bdi>${member.email}</bdi>` },
-            { title: 'Role', cell: member => t(member.role) },
-            { title: 'Since', cell: member => timeOf(member.createdAt) },
-            {
-              title: 'Joined',
-              cell: member => (member.joinedAt === null ? t('not yet') : timeOf(member.joinedAt))
-            }
+            ['Address', member => html`<bdi>${member.email}</bdi>`],
+            ['Role', member => t(member.role)],
+            ['Since', member => timeOf(member.createdAt)],
+            ['Joined', member => (member.joinedAt === null ? t('not yet') : timeOf(member.joinedAt))]
           ],
           members,
           html`<p>No members yet. Invite people by email; they sign in without your key.</p>`
@@ -46,8 +43,8 @@ export const membersPage: ConsolePage = {
             <section aria-labelledby="invite"><h2 id="invite">Invite member</h2>
               <form method="post" class="form">
                 <input type="hidden" name="do" value="invite" />
-                ${field({ ...of('email'), label: 'Email', hint: 'They get an email with a link that works once, for three days.', attributes: { type: 'email', required: true, maxlength: 254 } })}
-                ${choice('role', 'Role', ROLES, form.get('role'))}
+                ${field('email', 'Email', { hint: 'They get an email with a link that works once, for three days.', type: 'email', required: true, maxlength: 254 })}
+                ${input('role', 'Role', { options: ROLES, value: form.get('role') })}
                 <button class="button" type="submit">Invite</button>
               </form>
             </section>
@@ -55,7 +52,7 @@ export const membersPage: ConsolePage = {
         )}`
     }
   },
-  async act({ api, form }): Promise<RedirectTo> {
+  async act({ api, form }) {
     const memberId = form.text('memberId')
     const target = `${MEMBERS}/${encodeURIComponent(memberId)}`
     if (form.get('do') === 'invite') {
@@ -78,7 +75,7 @@ function changeOf({ memberId, email, role }: MemberView) {
   return html`
     <form method="post" class="filter">
       <input type="hidden" name="do" value="role" /><input type="hidden" name="memberId" value=${member} /><input type="hidden" name="was" value=${role} />
-      ${choice('role', html`Role of <bdi>${email}</bdi>`, ROLES, role, `role-${memberId}`)}
+      ${input('role', html`Role of <bdi>${email}</bdi>`, { options: ROLES, value: role, id: `role-${memberId}` })}
       <button class="button small second" type="submit">Save<span class="unseen"> the role of ${email}</span></button>
     </form>
     ${danger(t`Remove ${email}`, 'They are signed out immediately and lose access to the account.', action('Remove', { do: 'remove', memberId: member }, { isDanger: true, what: email }))}`

@@ -1,14 +1,15 @@
 import { iso } from '../../../engine/formats/iso-time.ts'
 import { t } from '../../../engine/formats/language.ts'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
-import type { SalePage, SaleView, EarningsView } from '../../../selling/sales/operations.ts'
+import type { SalePage, EarningsView } from '../../../selling/sales/operations.ts'
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
 import { html } from '../../kit/document.ts'
 import { earningsSection } from '../earnings.ts'
-import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
 import { live, table, figure } from '../parts.ts'
-import { amountIn, timeOf, sats, count, percent } from '../words.ts'
+import { amountIn, sats, count, percent } from '../words.ts'
 import { paymentColumns } from './payments.ts'
+import { saleColumns } from '../sales.ts'
 import type { VNode, ComponentChildren } from 'preact'
 import type { ProxyTrafficView } from '../../../accounts/traffic/operations.ts'
 import { queryOf } from '../api.ts'
@@ -66,7 +67,7 @@ export const overviewPage: ConsolePage = {
   id: 'getConsole',
   path: '',
   summary: 'Overview: earnings, recent sales, and problems of the account',
-  async show(request: PageRequest): Promise<PageContent> {
+  async show(request) {
     if (request.isRenewal) return { title: 'Overview', content: await latest(request) }
     const [problems, earned, conversion, lists] = await Promise.all([
       request.api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(request, quickstart)),
@@ -98,11 +99,7 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
         'sold-list',
         table(
           'Recent sales',
-          [
-            { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
-            { title: 'When', cell: sale => timeOf(sale.soldAt) },
-            { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true }
-          ],
+          [...saleColumns, ['Earnings', sale => sats(sale.sats), 'number']],
           sales,
           html`<p>No sales yet. <a href=${link('apis')}>Add an API</a> and share its address.</p>`
         )
@@ -114,10 +111,7 @@ export async function latest({ api, link }: PageRequest): Promise<VNode> {
         'paid-list',
         table(
           'Recent payments',
-          [
-            ...paymentColumns({ link }),
-            { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
-          ],
+          [...paymentColumns({ link }), ['Amount', payment => amountIn(payment.amount, payment.currency), 'number']],
           payments,
           html`<p>No payments yet. <a href=${link('till')}>Take a payment here</a>, or create one with <code>POST /api/payments</code>.</p>`
         )

@@ -7,8 +7,19 @@ import type { AuditPage } from '../../../accounts/audit/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf, type AsRead, type PageApi } from '../api.ts'
 import { csvLink, filterChoice, isFiltered, oneOf, pager, rowsOf, searchForm } from '../lists.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, copyable, danger, days, facts, field, fieldsOf, live, table, type TableColumn } from '../parts.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
+import {
+  action,
+  copyable,
+  danger,
+  days,
+  facts,
+  fieldsOf,
+  live,
+  table,
+  type TableColumn,
+  searchField
+} from '../parts.ts'
 import { may, status, amountIn, timeOf, sats, count } from '../words.ts'
 import { presets, totals, valued } from '../totals.ts'
 import { qrCode, qrContent } from '../../kit/qr-code.ts'
@@ -34,12 +45,9 @@ async function amounts(
 
 /** What a payment says in every list. */
 export const paymentColumns = ({ link }: Pick<PageRequest, 'link'>): ReadonlyArray<TableColumn<PaymentItem>> => [
-  {
-    title: 'Order',
-    cell: ({ invoiceId, orderId }) => html`<a href=${link(`payments/${invoiceId}`)}><bdi>${orderId}</bdi></a>`
-  },
-  { title: 'Status', cell: payment => status(payment.status) },
-  { title: 'Created', cell: payment => timeOf(payment.createdAt) }
+  ['Order', ({ invoiceId, orderId }) => html`<a href=${link(`payments/${invoiceId}`)}><bdi>${orderId}</bdi></a>`],
+  ['Status', payment => status(payment.status)],
+  ['Created', payment => timeOf(payment.createdAt)]
 ]
 
 export const paymentsPage: ConsolePage = {
@@ -65,7 +73,7 @@ export const paymentsPage: ConsolePage = {
         ${searchForm(
           'Payments',
           html`${filterChoice('status', 'Status', PAYMENT_STATUSES, filter.status)}
-          ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${searchField('Order, description or customer', filter.text)}
           ${days(filter.from, filter.to)}`,
           html`<a class="button small" href=${link('till')}>Take a payment</a> ${csvLink(request, '/api/payments', filter, 'payments')}`
         )}
@@ -77,11 +85,8 @@ export const paymentsPage: ConsolePage = {
             'Payments',
             [
               ...paymentColumns(request),
-              {
-                title: 'Customer',
-                cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
-              },
-              { title: 'Amount', cell: amount, isNumber: true }
+              ['Customer', payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`],
+              ['Amount', amount, 'number']
             ],
             page.payments,
             isFiltered(filter)
@@ -98,7 +103,7 @@ export const paymentPage: ConsolePage = {
   id: 'getConsolePayment',
   path: 'payments/:invoiceId',
   summary: 'One payment as it went, with its refunds',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { api } = request
     const id = request.id('invoiceId')
     // Refunds need the requested satoshis, which only the list has.
@@ -168,7 +173,7 @@ export const paymentPage: ConsolePage = {
         </section>`
     }
   },
-  async act(request): Promise<RedirectTo> {
+  async act(request) {
     const to = `payments/${request.id('invoiceId')}`
     switch (request.form.get('do')) {
       case 'cancel':
@@ -269,24 +274,15 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
 /** `left`: received satoshis minus refunds. */
 function refundForm(request: PageRequest, left: number): VNode {
   const { ctx, form, problem } = request
-  const of = fieldsOf(request, 'refund')
+  const field = fieldsOf(request, 'refund')
   return html`
     <details open=${problem !== null && form.get('do') === 'refund'}>
       <summary>Refund payment</summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
-        ${field({
-          ...of('refundAddress'),
-          label: 'Lightning address, Lightning invoice or Bitcoin address',
-          hint: 'Ask the customer for a Lightning address such as name@example.com, or an invoice for the amount.',
-          attributes: { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' }
-        })}
-        ${field({
-          ...of('amountSatoshis', String(left)),
-          label: 'Satoshis (leave empty for the full remaining amount)',
-          attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
-        })}
-        ${field({ ...of('reason'), label: 'Reason (only visible to you)', attributes: { maxlength: 500 } })}
+        ${field('refundAddress', 'Lightning address, Lightning invoice or Bitcoin address', { hint: 'Ask the customer for a Lightning address such as name@example.com, or an invoice for the amount.', required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' })}
+        ${field('amountSatoshis', 'Satoshis (leave empty for the full remaining amount)', { value: left, inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 })}
+        ${field('reason', 'Reason (only visible to you)', { maxlength: 500 })}
         <button class="button" type="submit">Refund</button>
       </form>
     </details>`
@@ -307,19 +303,19 @@ export const customersPage: ConsolePage = {
     return {
       title: 'Customers',
       content: html`
-        ${searchForm('Customers', field({ name: 'text', label: 'Name or email', value: text ?? '', attributes: { type: 'search', maxlength: 200 } }))}
+        ${searchForm('Customers', searchField('Name or email', text))}
         ${table(
           'Customers',
           [
-            {
-              title: 'Customer',
-              cell: ({ email, name }: CustomerView) =>
+            [
+              'Customer',
+              ({ email, name }) =>
                 html`<a href=${link(`payments${queryOf({ text: email ?? name })}`)}><bdi>${name ?? email}</bdi></a>`
-            },
-            { title: 'Email', cell: ({ email }) => html`<bdi>${email ?? '–'}</bdi>` },
-            { title: 'Last payment', cell: ({ lastAt }) => timeOf(lastAt) },
-            { title: 'Payments', cell: ({ payments }) => count(payments), isNumber: true },
-            { title: 'Received', cell: ({ sats }) => value(sats), isNumber: true }
+            ],
+            ['Email', ({ email }) => html`<bdi>${email ?? '–'}</bdi>`],
+            ['Last payment', ({ lastAt }) => timeOf(lastAt)],
+            ['Payments', ({ payments }) => count(payments), 'number'],
+            ['Received', ({ sats }) => value(sats), 'number']
           ],
           rows,
           text

@@ -6,7 +6,7 @@ import type { PlanInvoicesView } from '../../../plans/bitcoin/schema.ts'
 import type { UsageView } from '../../../accounts/merchants/plans.ts'
 import type { PricingView } from '../../../plans/plans.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
 import { action, badge, facts, table } from '../parts.ts'
 import { forRole, status, amountIn, count, sats, timeOf } from '../words.ts'
 
@@ -20,7 +20,7 @@ export const planPage: ConsolePage = {
   id: 'getConsolePlan',
   path: 'plan',
   summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { api } = request
     const [subscription, { plan }, { invoices }, used, { plans }] = await Promise.all([
       api.get<SubscriptionView>('/api/merchant/subscription'),
@@ -46,7 +46,7 @@ export const planPage: ConsolePage = {
         ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
     }
   },
-  async act({ address, api, form }): Promise<RedirectTo | PageContent> {
+  async act({ address, api, form }) {
     switch (form.get('do')) {
       case 'portal': {
         const body = { returnUrl: address('plan') }
@@ -111,19 +111,12 @@ function byLightning(invoices: readonly PlanInvoice[]): VNode {
       ${table(
         'Lightning invoices',
         [
-          {
-            title: 'Invoice',
-            cell: (invoice: PlanInvoice) => html`<a href=${invoice.payUrl}>${invoice.invoiceId}</a>`
-          },
-          { title: 'Description', cell: invoice => html`<bdi>${invoice.description}</bdi>` },
-          { title: 'Created', cell: invoice => timeOf(invoice.createdAt) },
-          { title: 'Status', cell: invoice => status(invoice.status) },
-          { title: 'Paid', cell: invoice => timeOf(invoice.paidAt) },
-          {
-            title: 'Amount',
-            cell: invoice => `${amountIn(invoice.priceUsd, 'USD')} (${sats(invoice.amountSats)})`,
-            isNumber: true
-          }
+          ['Invoice', invoice => html`<a href=${invoice.payUrl}>${invoice.invoiceId}</a>`],
+          ['Description', invoice => html`<bdi>${invoice.description}</bdi>`],
+          ['Created', invoice => timeOf(invoice.createdAt)],
+          ['Status', invoice => status(invoice.status)],
+          ['Paid', invoice => timeOf(invoice.paidAt)],
+          ['Amount', invoice => `${amountIn(invoice.priceUsd, 'USD')} (${sats(invoice.amountSats)})`, 'number']
         ],
         invoices,
         html`<p>No paid or open invoices.</p>`
@@ -155,13 +148,9 @@ function prices(plans: readonly Plan[], current: string): VNode {
       ${table(
         'Plans',
         [
-          {
-            title: 'Plan',
-            cell: ({ name, planTier }: Plan) =>
-              html`${name} ${planTier === current ? badge('your plan', 'good') : null}`
-          },
-          { title: 'Includes', cell: ({ features }) => html`<ul>${features.map(each => html`<li>${each}</li>`)}</ul>` },
-          { title: 'Price', cell: priceOf, isNumber: true }
+          ['Plan', ({ name, planTier }) => html`${name} ${planTier === current ? badge('your plan', 'good') : null}`],
+          ['Includes', ({ features }) => html`<ul>${features.map(each => html`<li>${each}</li>`)}</ul>`],
+          ['Price', priceOf, 'number']
         ],
         plans,
         html`<p>No plans are available here.</p>`

@@ -10,20 +10,26 @@ import { figure, table, type TableColumn } from '../parts.ts'
 import { status, count, short, timeOf } from '../words.ts'
 import { valued } from '../totals.ts'
 
-/** What a refund says in a list. `value` formats amounts. */
-export const refundColumns = (value: (satoshis: number) => string): ReadonlyArray<TableColumn<RefundDetails>> => [
-  { title: 'Created', cell: refund => timeOf(refund.createdAt) },
-  {
-    title: 'Status',
-    cell: refund =>
+/** What a refund says in a list. `value` formats amounts; the page of a payment does without its link. */
+export const refundColumns = (
+  value: (satoshis: number) => string,
+  request?: Pick<PageRequest, 'link'>
+): ReadonlyArray<TableColumn<RefundDetails>> => [
+  ['Created', refund => timeOf(refund.createdAt)],
+  ...(request === undefined
+    ? []
+    : [['Payment', ({ invoiceId }: RefundDetails) => refundedLink(request, invoiceId)] as const]),
+  [
+    'Status',
+    refund =>
       html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
-  },
-  {
-    title: 'Refund address',
-    cell: ({ lightningAddress, refundAddress }) =>
+  ],
+  [
+    'Refund address',
+    ({ lightningAddress, refundAddress }) =>
       lightningAddress === undefined ? short(refundAddress) : html`<bdi>${lightningAddress}</bdi>`
-  },
-  { title: 'Amount', cell: refund => value(refund.amountSatoshis), isNumber: true }
+  ],
+  ['Amount', refund => value(refund.amountSatoshis), 'number']
 ]
 
 /** Page of what a refund gives back: a payment, or an order of the store. */
@@ -67,7 +73,6 @@ export const refundsPage: ConsolePage = {
       api.get<ListTotal>(`/api/refunds/total${queryOf(filter)}`)
     ])
     const value = await valued(request, [total.sats, ...rows.map(({ amountSatoshis }) => amountSatoshis)])
-    const columns = refundColumns(value)
     return {
       title: 'Refunds',
       content: html`
@@ -75,11 +80,7 @@ export const refundsPage: ConsolePage = {
         <dl class="figures-row">${figure('Refunds', count(total.count))}${figure('Amount', value(total.sats))}</dl>
         ${table(
           'Refunds',
-          [
-            ...columns.slice(0, 1),
-            { title: 'Payment', cell: refund => refundedLink(request, refund.invoiceId) },
-            ...columns.slice(1)
-          ],
+          refundColumns(value, request),
           rows,
           filter.status === undefined
             ? html`<p>No refunds yet. Open a <a href=${link('payments')}>payment</a> to refund it.</p>`

@@ -1,18 +1,16 @@
 import { t } from '../../../engine/formats/language.ts'
 import type { PaymentPage } from '../../../payments/payments/listing.ts'
 import type { RefundDetails } from '../../../payments/refunds/schema.ts'
-import type { SalePage, SaleView } from '../../../selling/sales/operations.ts'
+import type { SalePage } from '../../../selling/sales/operations.ts'
 import type { OrderRow } from '../../../shop/orders/views.ts'
 import { html } from '../../kit/document.ts'
-import { queryOf, type AsRead } from '../api.ts'
+import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
-import { field, table, type TableColumn } from '../parts.ts'
-import { orderState, status, sats, short, timeOf } from '../words.ts'
+import { table, type TableColumn, input } from '../parts.ts'
+import { orderState, sats, short, timeOf } from '../words.ts'
 import { paymentColumns, type PaymentItem } from './payments.ts'
-import { refundedLink } from './refunds.ts'
-
-type FoundOrder = AsRead<OrderRow>
-type Columns<T> = ReadonlyArray<TableColumn<T>>
+import { refundColumns } from './refunds.ts'
+import { saleColumns } from '../sales.ts'
 
 /** Results per kind. */
 const MOST = 10
@@ -41,16 +39,19 @@ export const searchPage: ConsolePage = {
         .filter(({ customerEmail, customerName }) => (customerEmail ?? customerName ?? '') !== '')
         .map(payment => [`${payment.customerEmail} ${payment.customerName}`, payment])
     )
-    const found = <T>(id: string, title: string, columns: Columns<T>, rows: readonly T[] | null, all?: string) => html`
+    const found = <T>(title: string, columns: ReadonlyArray<TableColumn<T>>, rows: readonly T[] | null, all = '') => {
+      const id = title.toLowerCase()
+      return html`
       <section aria-labelledby=${id}>
-        <div class="heading"><h2 id=${id}>${t(title)}</h2>${all === undefined ? null : html`<a href=${link(`${all}${queryOf({ text })}`)}>Show all</a>`}</div>
+        <div class="heading"><h2 id=${id}>${t(title)}</h2>${all === '' ? null : html`<a href=${link(`${all}${queryOf({ text })}`)}>Show all</a>`}</div>
         ${table(title, columns, rows ?? [], html`<p>No matches.</p>`)}
       </section>`
+    }
     return {
       title: 'Search',
       content: html`
         <form method="get" class="filter" role="search" aria-label="Everything">
-          ${field({ name: 'text', label: 'Order, customer, description, address, ID or payment hash', value: text, attributes: { type: 'search', maxlength: 200, required: true } })}
+          ${input('text', 'Order, customer, description, address, ID or payment hash', { value: text, type: 'search', maxlength: 200, required: true })}
           <button class="button small" type="submit">Search</button>
         </form>
         ${
@@ -58,55 +59,37 @@ export const searchPage: ConsolePage = {
             ? null
             : html`
           <p class="soft">Shows the ${MOST} newest of each kind.</p>
-          ${found('payments', 'Payments', paymentColumns(request), payments, 'payments')}
+          ${found('Payments', paymentColumns(request), payments, 'payments')}
           ${found(
-            'customers',
             'Customers',
             [
-              { title: 'Name', cell: (one: PaymentItem) => html`<bdi>${one.customerName ?? '–'}</bdi>` },
-              {
-                title: 'Payments',
-                cell: ({ customerEmail, customerName }) =>
+              ['Name', one => html`<bdi>${one.customerName ?? '–'}</bdi>`],
+              [
+                'Payments',
+                ({ customerEmail, customerName }) =>
                   html`<a href=${link(`payments${queryOf({ text: customerEmail ?? customerName })}`)}><bdi>${customerEmail ?? t('Show')}</bdi></a>`
-              }
+              ]
             ],
             [...customers.values()]
           )}
           ${found(
-            'sales',
             'Sales',
             [
-              { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
-              { title: 'When', cell: sale => timeOf(sale.soldAt) },
-              { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
-              { title: 'Earnings', cell: sale => sats(sale.sats), isNumber: true }
+              ...saleColumns,
+              ['Payment hash', sale => short(sale.paymentHash)],
+              ['Earnings', sale => sats(sale.sats), 'number']
             ],
             sold?.sales ?? null,
             'sales'
           )}
+          ${found('Refunds', refundColumns(sats, request), refunds)}
           ${found(
-            'refunds',
-            'Refunds',
-            [
-              { title: 'Payment', cell: (refund: RefundDetails) => refundedLink(request, refund.invoiceId) },
-              { title: 'Status', cell: refund => status(refund.status) },
-              { title: 'Created', cell: refund => timeOf(refund.createdAt) },
-              { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
-            ],
-            refunds
-          )}
-          ${found(
-            'orders',
             'Orders',
             [
-              {
-                title: 'Order',
-                cell: (one: FoundOrder) =>
-                  html`<a href=${link('store')}>${one.storefrontOrderNumber ?? one.orderId}</a>`
-              },
-              { title: 'Email', cell: one => html`<bdi>${one.email ?? '–'}</bdi>` },
-              { title: 'Status', cell: one => orderState(one.status) },
-              { title: 'Created', cell: one => timeOf(one.createdAt) }
+              ['Order', one => html`<a href=${link('store')}>${one.storefrontOrderNumber ?? one.orderId}</a>`],
+              ['Email', one => html`<bdi>${one.email ?? '–'}</bdi>`],
+              ['Status', one => orderState(one.status)],
+              ['Created', one => timeOf(one.createdAt)]
             ],
             orders
           )}`

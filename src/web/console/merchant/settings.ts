@@ -7,8 +7,8 @@ import { isTest, type Role } from '../../../engine/operations/operation.ts'
 import { html } from '../../kit/document.ts'
 import { NOTICES, type NoticeSettings } from '../../mail/notices.ts'
 import { expectUnchanged, type AsRead } from '../api.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, badge, choice, danger, facts, field, fieldsOf, table, ticks, type FormField } from '../parts.ts'
+import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
+import { action, badge, danger, facts, fieldsOf, table, ticks, type InputOptions, input } from '../parts.ts'
 import { forRole, timeOf } from '../words.ts'
 
 const SLOTS = ['primary', 'alternate'] as const
@@ -23,7 +23,7 @@ export const settingsPage: ConsolePage = {
   id: 'getConsoleSettings',
   path: 'settings',
   summary: 'The providers with their keys and what each needs, and the colour of the pages',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { api, link } = request
     const [account, settings, notices] = await Promise.all([
       api.get<AccountView>('/api/merchant/me'),
@@ -41,14 +41,11 @@ export const settingsPage: ConsolePage = {
           ])}
         </section>
         ${providersSection(request, settings)}
-        ${textSection(request, { does: 'name', title: 'Account name', words: t('Customers see it on payment pages, receipts and invoices.'), role: 'owner', now: account.name, label: 'Name', attributes: { required: true, maxlength: 200 } })}
-        ${isTest(account.merchantId) ? null : textSection(request, { does: 'email', title: 'Email address', words: t('To change it, invite the new address as an owner under Members and sign in with it once. Saving signs everyone out and removes the previous address from the members.'), role: 'owner', now: account.email, label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
-        ${textSection(request, { does: 'receipt', title: 'Receipts', words: t('Printed on each receipt by email, such as your legal name, address and tax number.'), role: 'editor', now: settings.receiptNote ?? '', label: 'Seller details', attributes: { maxlength: 500 } })}
-        ${textSection(request, { does: 'colour', title: 'Brand color', words: t('Used on the payment page that people see in a browser.'), role: 'editor', now: settings.colour ?? '', label: 'Color, such as #c2410c (leave empty for the default)', attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
+        ${TEXTS.filter(({ does }) => does !== 'email' || !isTest(account.merchantId)).map(one => textSection(request, one, one.now(account, settings)))}
         ${noticesSection(request, notices)}`
     }
   },
-  async act({ api, form }): Promise<RedirectTo | PageContent> {
+  async act({ api, form }) {
     const slot = SLOTS.find(name => name === form.get('slot')) ?? 'primary'
     switch (form.get('do')) {
       case 'provider':
@@ -70,29 +67,15 @@ export const settingsPage: ConsolePage = {
           off: Object.keys(NOTICES).filter(name => !form.getAll('notices').includes(name))
         })
         return { to: 'settings', done: 'saved' }
-      case 'name':
-        expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).name)
-        await api.put('/api/merchant/name', { name: form.text('name') })
-        return { to: 'settings', done: 'saved' }
-      case 'email':
-        expectUnchanged(form, (await api.get<AccountView>('/api/merchant/me')).email)
-        await api.put('/api/merchant/email', { email: form.text('email') })
-        return { to: 'settings', done: 'saved' }
-      case 'receipt': {
-        const { receiptNote } = await api.get<SettingsView>('/api/merchant/settings')
-        expectUnchanged(form, receiptNote ?? '')
-        await api.put('/api/merchant/receipt-note', { note: form.text('receipt') })
-        return { to: 'settings', done: 'saved' }
-      }
-      case 'colour': {
-        const { colour } = await api.get<SettingsView>('/api/merchant/settings')
-        expectUnchanged(form, colour ?? '')
-        await api.put('/api/merchant/colour', { colour: form.text('colour') || null })
-        return { to: 'settings', done: 'saved' }
-      }
-      default:
-        return { to: 'settings' }
     }
+    const setting = TEXTS.find(({ does }) => does === form.get('do'))
+    if (setting === undefined) return { to: 'settings' }
+    const { does, now, save } = setting
+    const account = await api.get<AccountView>('/api/merchant/me')
+    expectUnchanged(form, now(account, await api.get<SettingsView>('/api/merchant/settings')) ?? '')
+    const [path, body] = save(form.text(does))
+    await api.put(`/api/merchant/${path}`, body)
+    return { to: 'settings', done: 'saved' }
   }
 }
 
@@ -108,13 +91,10 @@ function providersSection(request: PageRequest, { paymentProvider, providers }: 
       ${table(
         'Providers',
         [
-          {
-            title: 'Provider',
-            cell: (one: SettingsView['providers'][number]) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
-          },
-          { title: 'Key', cell: one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet')) },
-          { title: 'Key format', cell: one => t(one.keyHint) },
-          { title: 'Required scopes', cell: scopes }
+          ['Provider', one => html`${one.kind}<span class="soft"> ${one.slot}</span>`],
+          ['Key', one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet'))],
+          ['Key format', one => t(one.keyHint)],
+          ['Required scopes', scopes]
         ],
         providers,
         html`<p>The operator has not set up a provider yet.</p>`
@@ -126,8 +106,8 @@ function providersSection(request: PageRequest, { paymentProvider, providers }: 
           <form method="post" class="form">
             <input type="hidden" name="do" value="provider" />
             <input type="hidden" name="was" value=${keysMark(providers)} />
-            ${choice('slot', 'Provider', slotNames(providers), form.get('slot') ?? paymentProvider.slot)}
-            ${field({ name: 'key', label: 'API key', problem: problem?.fields['primaryApiKey'] ?? problem?.fields['alternateApiKey'], hint: 'Stored encrypted and never shown again.', attributes: { type: 'password', autocomplete: 'off', required: true, maxlength: 8192 } })}
+            ${input('slot', 'Provider', { options: slotNames(providers), value: form.get('slot') ?? paymentProvider.slot })}
+            ${input('key', 'API key', { problem: problem?.fields['primaryApiKey'] ?? problem?.fields['alternateApiKey'], hint: 'Stored encrypted and never shown again.', type: 'password', autocomplete: 'off', required: true, maxlength: 8192 })}
             <button class="button" type="submit">Save and test</button>
           </form>
           ${SLOTS.map(slot => keyed(providers, paymentProvider.slot, slot))}`
@@ -183,17 +163,67 @@ function noticesSection(request: PageRequest, { off }: AsRead<NoticeSettings>): 
     </section>`
 }
 
-function textSection(
-  request: PageRequest,
-  of: Required<Pick<FormField, 'label' | 'attributes'>> & {
-    does: string
-    title: string
-    words: string
-    role: Role
-    now: string
+/** A setting of one line. */
+interface TextSetting {
+  /** Name of its form and field. */
+  readonly does: string
+  readonly title: string
+  readonly words: string
+  readonly role: Role
+  readonly label: string
+  readonly attributes: InputOptions
+  /** Operation below /api/merchant/, and its body. */
+  save(text: string): readonly [path: string, body: object]
+  now(account: AccountView, settings: SettingsView): string | null
+}
+
+const TEXTS: readonly TextSetting[] = [
+  {
+    does: 'name',
+    title: 'Account name',
+    words: t('Customers see it on payment pages, receipts and invoices.'),
+    role: 'owner',
+    label: 'Name',
+    attributes: { required: true, maxlength: 200 },
+    save: name => ['name', { name }],
+    now: ({ name }) => name
+  },
+  {
+    does: 'email',
+    title: 'Email address',
+    words: t(
+      'To change it, invite the new address as an owner under Members and sign in with it once. Saving signs everyone out and removes the previous address from the members.'
+    ),
+    role: 'owner',
+    label: 'Email',
+    attributes: { type: 'email', required: true, maxlength: 254 },
+    save: email => ['email', { email }],
+    now: ({ email }) => email
+  },
+  {
+    does: 'receipt',
+    title: 'Receipts',
+    words: t('Printed on each receipt by email, such as your legal name, address and tax number.'),
+    role: 'editor',
+    label: 'Seller details',
+    attributes: { maxlength: 500 },
+    save: note => ['receipt-note', { note }],
+    now: (_, { receiptNote }) => receiptNote
+  },
+  {
+    does: 'colour',
+    title: 'Brand color',
+    words: t('Used on the payment page that people see in a browser.'),
+    role: 'editor',
+    label: 'Color, such as #c2410c (leave empty for the default)',
+    attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 },
+    save: colour => ['colour', { colour: colour || null }],
+    now: (_, { colour }) => colour
   }
-): VNode {
-  const { does, title, words, role, now, label, attributes } = of
+]
+
+function textSection(request: PageRequest, of: TextSetting, now: string | null): VNode {
+  const { does, title, words, role, label, attributes } = of
   return html`
     <section aria-labelledby=${`of-${does}`}><h2 id=${`of-${does}`}>${t(title)}</h2>
       <p>${t(words)}</p>
@@ -201,8 +231,8 @@ function textSection(
         request,
         role,
         html`<form method="post" class="filter">
-          <input type="hidden" name="do" value=${does} /><input type="hidden" name="was" value=${now} />
-          ${field({ ...fieldsOf(request, does)(does, now), id: does, label, attributes })}
+          <input type="hidden" name="do" value=${does} /><input type="hidden" name="was" value=${now ?? ''} />
+          ${fieldsOf(request, does)(does, label, { value: now, ...attributes })}
           <button class="button small" type="submit">Save</button>
         </form>`
       )}

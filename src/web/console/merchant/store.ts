@@ -4,9 +4,9 @@ import type { OrderRow, StatsView } from '../../../shop/orders/views.ts'
 import type { IntegrationView } from '../../../shop/stores/integration-schema.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, queryOf, type AsRead } from '../api.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
 import { filterChoice, numberedPager, oneOf, pageOf, ROWS, viewForm } from '../lists.ts'
-import { action, badge, danger, facts, field, fieldsOf, figure, table, ticks } from '../parts.ts'
+import { action, badge, danger, facts, fieldsOf, figure, table, ticks, input } from '../parts.ts'
 import { sendRefund } from './refunds.ts'
 import { ORDER_STATES, orderState, forRole, may, count, amountIn, percent, sats, timeOf } from '../words.ts'
 
@@ -27,11 +27,11 @@ export const storePage: ConsolePage = {
   id: 'getConsoleStore',
   path: 'store',
   summary: 'The store: its shop, open problems, orders and refunds',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const store = await request.api.find<IntegrationView>(STORE)
     return { title: 'Store', content: store === null ? opening(request) : await opened(request, store) }
   },
-  async act({ api, form }): Promise<RedirectTo> {
+  async act({ api, form }) {
     switch (form.get('do')) {
       case 'open':
         await api.post(STORE, {
@@ -92,13 +92,13 @@ function credentials(form: PageRequest['form']): Readonly<Record<string, string>
 function credentialFields({ problem }: PageRequest): VNode {
   const secret = { type: 'password', maxlength: 500, autocomplete: 'off' }
   return html`
-    ${field({ name: 'adminApiToken', label: 'Admin API token', problem: problem?.fields['adminApiToken'], hint: 'In Shopify: from a custom app. Or leave empty and fill in the two fields below.', attributes: secret })}
-    ${field({ name: 'clientId', label: 'Or: client ID of your app', problem: problem?.fields['clientId'], attributes: { maxlength: 500, autocomplete: 'off' } })}
-    ${field({ name: 'clientSecret', label: 'Client secret', problem: problem?.fields['clientSecret'], attributes: secret })}`
+    ${input('adminApiToken', 'Admin API token', { problem: problem?.fields['adminApiToken'], hint: 'In Shopify: from a custom app. Or leave empty and fill in the two fields below.', ...secret })}
+    ${input('clientId', 'Or: client ID of your app', { problem: problem?.fields['clientId'], maxlength: 500, autocomplete: 'off' })}
+    ${input('clientSecret', 'Client secret', { problem: problem?.fields['clientSecret'], ...secret })}`
 }
 
 function opening(request: PageRequest): VNode {
-  const of = fieldsOf(request, 'open')
+  const field = fieldsOf(request, 'open')
   return html`
     <p>No store yet. Sell your shop's products for bitcoin: people and programs buy here, and orders appear in your shop as paid.</p>
     ${forRole(
@@ -106,8 +106,8 @@ function opening(request: PageRequest): VNode {
       'editor',
       html`<form method="post" class="form">
         <input type="hidden" name="do" value="open" />
-        ${field({ ...of('slug'), label: 'Name in the URL', hint: 'Lowercase letters, digits and dashes. Cannot be changed later.', attributes: { required: true, maxlength: 63, placeholder: 'example-books' } })}
-        ${field({ ...of('storefrontDomain'), label: 'Shop domain', attributes: { required: true, maxlength: 253, placeholder: 'example.myshopify.com' } })}
+        ${field('slug', 'Name in the URL', { hint: 'Lowercase letters, digits and dashes. Cannot be changed later.', required: true, maxlength: 63, placeholder: 'example-books' })}
+        ${field('storefrontDomain', 'Shop domain', { required: true, maxlength: 253, placeholder: 'example.myshopify.com' })}
         ${credentialFields(request)}
         <button class="button" type="submit">Open store</button>
       </form>`
@@ -151,16 +151,15 @@ async function opened(request: PageRequest, store: Store): Promise<VNode> {
       ${table(
         'Orders',
         [
-          {
-            title: 'Order',
-            cell: (order: Order) =>
-              html`<code>${order.orderId}</code><span class="soft"> ${order.storefrontOrderNumber ?? ''}</span>`
-          },
-          { title: 'Created', cell: order => timeOf(order.createdAt) },
-          { title: 'Status', cell: stateOf },
-          { title: 'Buyer', cell: order => html`<bdi>${order.email ?? '–'}</bdi>` },
-          { title: 'Paid', cell: order => (order.paidSats === null ? '–' : sats(order.paidSats)), isNumber: true },
-          { title: 'Refund', cell: order => refundForm(request, order) }
+          [
+            'Order',
+            order => html`<code>${order.orderId}</code><span class="soft"> ${order.storefrontOrderNumber ?? ''}</span>`
+          ],
+          ['Created', order => timeOf(order.createdAt)],
+          ['Status', stateOf],
+          ['Buyer', order => html`<bdi>${order.email ?? '–'}</bdi>`],
+          ['Paid', order => (order.paidSats === null ? '–' : sats(order.paidSats)), 'number'],
+          ['Refund', order => refundForm(request, order)]
         ],
         orders,
         html`<p>${status === undefined ? t("No orders yet. Share the store's address, or list it in /llms.txt below, where programs find it.") : t('No orders match this filter.')}</p>`
@@ -208,15 +207,15 @@ function refundForm(request: PageRequest, order: Order): VNode | string {
   const isOurs = status === 'PaidAwaitingDetails' || canceledAt !== undefined
   if (paidSats === null || refundedAt !== undefined || !isOurs || !may(request, 'editor')) return '–'
   const isTyped = form.get('orderId') === orderId
-  const of = fieldsOf(request, isTyped ? 'refund' : 'another refund')
+  const field = fieldsOf(request, isTyped ? 'refund' : 'another refund')
   return html`
     <details open=${isTyped}>
       <summary>Refund order<span class="unseen"> ${orderId}</span></summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="orderId" value=${orderId} />
         <input type="hidden" name="key" value=${isTyped ? form.get('key') : `${ctx.correlationId}-${orderId}`} />
-        ${field({ ...of('refundAddress', refundRequest?.refundAddress), id: `refundAddress-${orderId}`, label: 'Refund address', attributes: { ...REFUND_FIELD, inputmode: 'text' } })}
-        ${field({ ...of('amountSatoshis', String(paidSats)), id: `amountSatoshis-${orderId}`, label: 'Satoshis', attributes: { ...REFUND_FIELD, inputmode: 'numeric' } })}
+        ${field('refundAddress', 'Refund address', { value: refundRequest?.refundAddress, id: `refundAddress-${orderId}`, ...REFUND_FIELD, inputmode: 'text' })}
+        ${field('amountSatoshis', 'Satoshis', { value: paidSats, id: `amountSatoshis-${orderId}`, ...REFUND_FIELD, inputmode: 'numeric' })}
         <button class="button small danger" type="submit">Refund<span class="unseen"> ${orderId}</span></button>
       </form>
     </details>`
@@ -224,7 +223,7 @@ function refundForm(request: PageRequest, order: Order): VNode | string {
 
 function settings(request: PageRequest, store: Store): VNode {
   const { form } = request
-  const of = fieldsOf(request, 'settings')
+  const field = fieldsOf(request, 'settings')
   const isTyped = form.get('do') === 'settings'
   const is = [store.domesticOnly ? 'domesticOnly' : '', store.listInRegistry ? 'listInRegistry' : '']
   return html`
@@ -232,8 +231,8 @@ function settings(request: PageRequest, store: Store): VNode {
       <form method="post" class="form">
         <input type="hidden" name="do" value="settings" />
         <input type="hidden" name="was" value=${shownOf(store)} />
-        ${field({ ...of('domesticShippingUsd', inDollars(String(store.domesticShippingUsd))), label: 'Shipping, in US dollars', attributes: { inputmode: 'decimal', maxlength: 12, required: true } })}
-        ${field({ ...of('claimWindowDays', String(store.claimWindowDays)), label: 'Days for buyers to enter their address', attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
+        ${field('domesticShippingUsd', 'Shipping, in US dollars', { value: inDollars(String(store.domesticShippingUsd)), inputmode: 'decimal', maxlength: 12, required: true })}
+        ${field('claimWindowDays', 'Days for buyers to enter their address', { value: store.claimWindowDays, inputmode: 'numeric', maxlength: 3, required: true })}
         ${ticks(
           'is',
           'Options',
@@ -244,7 +243,7 @@ function settings(request: PageRequest, store: Store): VNode {
           isTyped ? form.getAll('is') : is,
           'Set free shipping and tax locations with PUT /api/merchant/storefront.'
         )}
-        ${field({ ...of('registryDescription', store.registryDescription ?? ''), label: 'Description in the directory', attributes: { maxlength: 500 } })}
+        ${field('registryDescription', 'Description in the directory', { value: store.registryDescription, maxlength: 500 })}
         <button class="button" type="submit">Save</button>
       </form>
     </section>

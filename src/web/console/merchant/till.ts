@@ -6,8 +6,8 @@ import type { PaymentView } from '../../../payments/payments/schema.ts'
 import { bitcoinAmount } from '../../kit/amounts.ts'
 import { html } from '../../kit/document.ts'
 import { invalid } from '../api.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
-import { action, choice, copyable, field, fieldsOf, table } from '../parts.ts'
+import type { PageRequest, ConsolePage } from '../page.ts'
+import { action, copyable, fieldsOf, table } from '../parts.ts'
 import { forRole, may, amountIn, timeOf } from '../words.ts'
 
 const LINKS = '/api/merchant/payment-links'
@@ -18,7 +18,7 @@ export const tillPage: ConsolePage = {
   id: 'getConsoleTill',
   path: 'till',
   summary: 'Take a payment now, or by a link',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const [{ features }, links] = await Promise.all([
       request.api.get<AccountView>('/api/merchant/me'),
       request.api.get<readonly PaymentLinkView[]>(LINKS)
@@ -29,12 +29,29 @@ export const tillPage: ConsolePage = {
         ${forRole(request, 'editor', paymentForm(request, features))}
         <section aria-labelledby="links"><h2 id="links">Payment links</h2>
           <p>A link can be paid any number of times. Send it or print its code.</p>
-          ${table('Payment links', columnsOf(request), links, html`<p>No payment links yet. Create one below.</p>`)}
+          ${table(
+            'Payment links',
+            [
+              ['Description', ({ description, url }) => html`<bdi>${description ?? '–'}</bdi> <a href=${url}>Open</a>`],
+              ['Amount', ({ amount, currency }) => (amount === null ? t('Payer chooses') : amountIn(amount, currency))],
+              ['Link', ({ url, linkId }) => copyable(`link-${linkId}`, 'Address', url)],
+              ['Created', ({ createdAt }) => timeOf(createdAt)],
+              [
+                'Remove',
+                ({ linkId, description }) =>
+                  may(request, 'editor')
+                    ? action('Remove', { do: 'remove', linkId }, { what: t`payment link ${description ?? linkId}` })
+                    : null
+              ]
+            ],
+            links,
+            html`<p>No payment links yet. Create one below.</p>`
+          )}
           ${may(request, 'editor') ? linkForm(request, features) : null}
         </section>`
     }
   },
-  async act({ api, form }): Promise<RedirectTo> {
+  async act({ api, form }) {
     switch (form.get('do')) {
       case 'payment': {
         const key = form.text('key')
@@ -65,29 +82,6 @@ function amountInput(form: PageRequest['form'], isOptional = false) {
   return { ...shared, amount: unit === 'sats' ? bitcoinAmount(Number(typed)) : typed }
 }
 
-function columnsOf(request: PageRequest) {
-  return [
-    {
-      title: 'Description',
-      cell: ({ description, url }: PaymentLinkView) => html`<bdi>${description ?? '–'}</bdi> <a href=${url}>Open</a>`
-    },
-    {
-      title: 'Amount',
-      cell: ({ amount, currency }: PaymentLinkView) =>
-        amount === null ? t('Payer chooses') : amountIn(amount, currency)
-    },
-    { title: 'Link', cell: ({ url, linkId }: PaymentLinkView) => copyable(`link-${linkId}`, 'Address', url) },
-    { title: 'Created', cell: ({ createdAt }: PaymentLinkView) => timeOf(createdAt) },
-    {
-      title: 'Remove',
-      cell: ({ linkId, description }: PaymentLinkView) =>
-        may(request, 'editor')
-          ? action('Remove', { do: 'remove', linkId }, { what: t`payment link ${description ?? linkId}` })
-          : null
-    }
-  ]
-}
-
 type Features = AccountView['features']
 
 function paymentForm(request: PageRequest, features: Features): VNode {
@@ -95,7 +89,7 @@ function paymentForm(request: PageRequest, features: Features): VNode {
   return html`<form method="post" class="form till">
     <input type="hidden" name="do" value="payment" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
     ${amountFields(request, 'payment', features)}
-    ${field({ ...fieldsOf(request, 'payment')('orderId'), label: 'Order number (optional)', attributes: { maxlength: 100 } })}
+    ${fieldsOf(request, 'payment')('orderId', 'Order number (optional)', { maxlength: 100 })}
     <button class="button" type="submit">Create payment</button>
   </form>`
 }
@@ -109,7 +103,7 @@ function linkForm(request: PageRequest, features: Features): VNode {
 }
 
 function amountFields(request: PageRequest, form: 'payment' | 'link', { multiCurrencyEnabled }: Features): VNode {
-  const of = fieldsOf(request, form)
+  const field = fieldsOf(request, form)
   const names = ['BTC', 'USD', ...(multiCurrencyEnabled ? ['EUR', 'GBP'] : [])]
   const units = [['sats', 'Satoshis'] as const, ...names]
   const pad = html`<div class="pad" data-pad="payment-amount" hidden>${PAD.map(
@@ -117,8 +111,8 @@ function amountFields(request: PageRequest, form: 'payment' | 'link', { multiCur
       html`<button class="button second" type="button" data-key=${key} aria-label=${key === '⌫' ? t('Delete') : key}>${key}</button>`
   )}</div>`
   return html`
-    ${field({ ...of('amount'), label: form === 'link' ? 'Amount (leave empty to let the payer choose)' : 'Amount', attributes: { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' } })}
-    ${choice('currency', 'Currency', units, of('currency').value, `${form}-currency`)}
+    ${field('amount', form === 'link' ? 'Amount (leave empty to let the payer choose)' : 'Amount', { inputmode: 'decimal', maxlength: 20, autocomplete: 'off', required: form === 'payment' })}
+    ${field('currency', 'Currency', { options: units })}
     ${form === 'payment' ? pad : null}
-    ${field({ ...of('description'), label: 'Description', hint: 'Shown to the payer.', attributes: { maxlength: 500 } })}`
+    ${field('description', 'Description', { hint: 'Shown to the payer.', maxlength: 500 })}`
 }

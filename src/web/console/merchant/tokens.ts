@@ -23,23 +23,23 @@ export const tokensPage: ConsolePage = {
         ${table(
           'Balances',
           [
-            {
-              title: 'Paid for',
-              cell: (one: BalanceView) =>
+            [
+              'Paid for',
+              one =>
                 html`<a href=${link(`tokens/${one.id}`)}><bdi>${one.place}</bdi></a><span class="soft"> ${one.kind}</span>`
-            },
-            { title: 'Payment hash', cell: one => short(one.id) },
-            { title: 'Status', cell: stateOf },
-            { title: 'Valid until', cell: one => timeOf(one.expiresAt) },
-            { title: 'Remaining', cell: one => msats(one.balanceMsat), isNumber: true },
-            { title: 'Used', cell: one => msats(one.spentMsat), isNumber: true },
-            {
-              title: 'Revoke',
-              cell: one =>
+            ],
+            ['Payment hash', one => short(one.id)],
+            ['Status', stateOf],
+            ['Valid until', one => timeOf(one.expiresAt)],
+            ['Remaining', one => msats(one.balanceMsat), 'number'],
+            ['Used', one => msats(one.spentMsat), 'number'],
+            [
+              'Revoke',
+              one =>
                 one.isRevoked || one.state !== 'open' || !may(request, 'editor')
                   ? null
                   : revocation(request, one.id, 'It stops working, and the rest is not refunded automatically.')
-            }
+            ]
           ],
           rows,
           html`<p>No balances yet. To bill by usage, add <code>meter</code> to an entry of an API's <code>endpoints</code>: a payment buys a balance that requests draw from.</p>`
@@ -72,12 +72,12 @@ export const tokenPage: ConsolePage = {
         ${table(
           'Requests',
           [
-            { title: 'When', cell: (one: BalanceEntryView) => timeOf(one.at) },
-            { title: 'Model', cell: one => html`<bdi>${one.model ?? '–'}</bdi>` },
-            { title: 'Input and output', cell: one => `${one.input ?? '–'} / ${one.output ?? '–'}` },
-            { title: 'By', cell: one => one.basis },
-            { title: 'Charged', cell: one => msats(one.msat), isNumber: true },
-            { title: 'Not covered', cell: one => msats(one.unpaidMsat), isNumber: true }
+            ['When', one => timeOf(one.at)],
+            ['Model', one => html`<bdi>${one.model ?? '–'}</bdi>`],
+            ['Input and output', one => `${one.input ?? '–'} / ${one.output ?? '–'}`],
+            ['By', one => one.basis],
+            ['Charged', one => msats(one.msat), 'number'],
+            ['Not covered', one => msats(one.unpaidMsat), 'number']
           ],
           rows,
           html`<p>No requests have used this balance yet.</p>`

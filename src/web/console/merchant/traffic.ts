@@ -7,7 +7,7 @@ import { queryOf } from '../api.ts'
 import { lineChart, chartLines, timesOf } from '../chart.ts'
 import { csvLink, filterChoice, oneOf, pager, searchForm, viewForm } from '../lists.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
-import { choice, figure, kept, badge, field, live, table, type Tone } from '../parts.ts'
+import { figure, kept, badge, live, table, type Tone, input, searchField } from '../parts.ts'
 import { count, latency, percent, timeOf } from '../words.ts'
 import type { ProxyView } from '../../../payments/proxies/schema.ts'
 
@@ -39,15 +39,13 @@ export function apiTrafficSection(
         <h2 id="traffic">Traffic</h2>
         ${proxyId === '' ? null : html`<a href=${link(`apis/${proxyId}/requests`)}>Request log</a>`}
         ${viewForm(html`${kept(query, 'by', 'of')}
-          ${choice(
-            'over',
-            'Period',
-            [
+          ${input('over', 'Period', {
+            options: [
               ['day', '1 day'],
               ['month', '30 days']
             ],
-            query.get('over')
-          )}`)}
+            value: query.get('over')
+          })}`)}
       </div>
       <dl class="figures-row">
         ${figure('Requests', count(total.requests))}
@@ -120,7 +118,7 @@ export const requestsPage: ConsolePage = {
             ],
             filter.paid
           )}
-          ${field({ name: 'text', label: 'Path or correlation ID', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}`,
+          ${searchField('Path or correlation ID', filter.text)}`,
           csvLink(page, REQUESTS, { proxyId, ...filter }, 'requests')
         )}
         ${live(
@@ -128,12 +126,12 @@ export const requestsPage: ConsolePage = {
           table(
             'Requests',
             [
-              { title: 'Time', cell: request => timeOf(request.at) },
-              { title: 'Request', cell: ({ method, path }) => html`<code>${method} <bdi>${path}</bdi></code>` },
-              { title: 'Status', cell: ({ status }) => badge(String(status), tone(status)) },
-              { title: 'Payment', cell: ({ isPaid }) => (isPaid ? t('Paid') : t('Unpaid')) },
-              { title: 'Latency', cell: ({ latencyMs }) => latency(latencyMs), isNumber: true },
-              { title: 'Correlation ID', cell: ({ correlationId }) => html`<code>${correlationId}</code>` }
+              ['Time', request => timeOf(request.at)],
+              ['Request', ({ method, path }) => html`<code>${method} <bdi>${path}</bdi></code>`],
+              ['Status', ({ status }) => badge(String(status), tone(status))],
+              ['Payment', ({ isPaid }) => (isPaid ? t('Paid') : t('Unpaid'))],
+              ['Latency', ({ latencyMs }) => latency(latencyMs), 'number'],
+              ['Correlation ID', ({ correlationId }) => html`<code>${correlationId}</code>`]
             ],
             requests,
             html`<p>No requests match. New requests appear within ten seconds.</p>`

@@ -8,11 +8,10 @@ import type {
   DeliveryView
 } from '../../../payments/webhooks/schema.ts'
 import { expectUnchanged, queryOf, ApiRefusal } from '../api.ts'
-import type { ConsolePage, RedirectTo, PageContent, PageRequest } from '../page.ts'
+import type { ConsolePage, PageContent, PageRequest } from '../page.ts'
 import {
   action,
   badge,
-  field,
   fieldsOf,
   live,
   table,
@@ -34,7 +33,7 @@ export const webhooksPage: ConsolePage = {
   id: 'getConsoleWebhooks',
   path: 'webhooks',
   summary: 'Webhook endpoints and deliveries',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { api, form, link } = request
     const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
     const url = endpoints.find(({ isFirst }) => isFirst)?.url ?? null
@@ -55,22 +54,22 @@ export const webhooksPage: ConsolePage = {
           ${table(
             'Endpoints',
             [
-              {
-                title: 'Address',
-                cell: (one: EndpointView) =>
+              [
+                'Address',
+                one =>
                   one.isFirst
                     ? html`<bdi>${one.url}</bdi>`
                     : html`<a href=${link(`webhooks/${one.endpointId}`)}><bdi>${one.url}</bdi></a>`
-              },
-              { title: 'Events', cell: eventList },
-              { title: 'Status', cell: one => (one.isActive ? badge('active', 'good') : badge('paused', 'quiet')) },
-              {
-                title: 'Test',
-                cell: one =>
+              ],
+              ['Events', eventList],
+              ['Status', one => (one.isActive ? badge('active', 'good') : badge('paused', 'quiet'))],
+              [
+                'Test',
+                one =>
                   may(request, 'editor')
                     ? action('Send test event', { do: 'test', id: one.endpointId }, { what: t`to ${one.url}` })
                     : '–'
-              }
+              ]
             ],
             endpoints,
             html`<p>No endpoints yet. Add one to receive payment and sale events.</p>`
@@ -81,13 +80,13 @@ export const webhooksPage: ConsolePage = {
             html`<form method="post" class="form">
             <input type="hidden" name="do" value="url" />
             <input type="hidden" name="was" value=${url ?? ''} />
-            ${field({ ...fieldsOf(request, 'url')('webhookUrl'), label: url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            ${fieldsOf(request, 'url')('webhookUrl', url === null ? 'Main endpoint (all events)' : 'Replace main endpoint', { hint: 'Must use https. Events are signed with a secret that is shown once, when you add the endpoint.', type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true })}
             <button class="button" type="submit">Save</button>
           </form>
           <details open=${form.get('do') === 'add'}><summary>Add another endpoint</summary>
             <form method="post" class="form">
               <input type="hidden" name="do" value="add" />
-              ${field({ ...fieldsOf(request, 'add')('url'), label: 'Endpoint URL', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
+              ${fieldsOf(request, 'add')('url', 'Endpoint URL', { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true })}
               ${eventTicks(form.getAll('events'))}
               <button class="button" type="submit">Add endpoint</button>
             </form>
@@ -114,13 +113,13 @@ export const webhooksPage: ConsolePage = {
               'Deliveries',
               [
                 ...deliveryColumns(request),
-                {
-                  title: 'Resend',
-                  cell: delivery =>
+                [
+                  'Resend',
+                  delivery =>
                     may(request, 'editor')
                       ? action('Resend', { do: 'resend', id: delivery.id }, { what: delivery.event })
                       : '–'
-                }
+                ]
               ],
               page.deliveries,
               html`<p>No deliveries yet. Payment changes are sent to the endpoints above.</p>`
@@ -130,7 +129,7 @@ export const webhooksPage: ConsolePage = {
         </section>`
     }
   },
-  async act(request): Promise<RedirectTo | PageContent> {
+  async act(request) {
     const { api, form } = request
     if (form.get('do') === 'resend') {
       await api.post(`${DELIVERIES}/${encodeURIComponent(form.text('id'))}/resend`)
@@ -168,7 +167,7 @@ export const webhookPage: ConsolePage = {
   id: 'getConsoleWebhook',
   path: 'webhooks/:endpointId',
   summary: 'One further webhook endpoint: its address, events, test and secret',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const { form, link } = request
     const endpoint = await found(request)
     const { endpointId, url, events, isActive, createdAt } = endpoint
@@ -192,7 +191,7 @@ export const webhookPage: ConsolePage = {
               <form method="post" class="form">
                 <input type="hidden" name="do" value="change" />
                 <input type="hidden" name="was" value=${shownOf(endpoint)} />
-                ${field({ ...fieldsOf(request, 'change')('url', url), label: 'Address', attributes: { type: 'url', maxlength: 2048, required: true } })}
+                ${fieldsOf(request, 'change')('url', 'Address', { value: url, type: 'url', maxlength: 2048, required: true })}
                 ${eventTicks(typed ? form.getAll('events') : events)}
                 <button class="button" type="submit">Save</button>
               </form>
@@ -205,7 +204,7 @@ export const webhookPage: ConsolePage = {
         )}`
     }
   },
-  async act(request): Promise<RedirectTo | PageContent> {
+  async act(request) {
     const { api, form } = request
     const id = request.id('endpointId')
     const target = `${ENDPOINTS}/${id}`
@@ -292,19 +291,19 @@ const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'goo
 
 export function deliveryColumns({ link }: Pick<PageRequest, 'link'>): ReadonlyArray<TableColumn<DeliveryView>> {
   return [
-    {
-      title: 'Event',
-      cell: delivery =>
+    [
+      'Event',
+      delivery =>
         html`<a href=${link(`webhooks/deliveries/${delivery.id}`)}>${delivery.event}</a><span class="soft"> ${delivery.invoiceId ?? ''}</span>`
-    },
-    { title: 'Endpoint', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
-    { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
-    {
-      title: 'Status',
-      cell: ({ attempts, status }) =>
+    ],
+    ['Endpoint', delivery => html`<bdi>${delivery.url ?? '–'}</bdi>`],
+    ['When', delivery => timeOf(delivery.createdAt)],
+    [
+      'Status',
+      ({ attempts, status }) =>
         html`${badge(status, TONES[status] ?? 'quiet')} <span class="soft">${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}</span>`
-    },
-    { title: 'Response', cell: response }
+    ],
+    ['Response', response]
   ]
 }
 
@@ -319,7 +318,7 @@ export const deliveryPage: ConsolePage = {
   id: 'getConsoleDelivery',
   path: 'webhooks/deliveries/:deliveryId',
   summary: 'One webhook as it was sent, and what was answered',
-  async show(request): Promise<PageContent> {
+  async show(request) {
     const sent = await request.api.get<DeliverySentView>(`${DELIVERIES}/${request.id('deliveryId')}`)
     const { event, url, status, attempts, responseStatus, responseBody, error } = sent
     return {
@@ -342,7 +341,7 @@ export const deliveryPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form, id }): Promise<RedirectTo> {
+  async act({ api, form, id }) {
     const to = `webhooks/deliveries/${id('deliveryId')}`
     if (form.get('do') !== 'resend') return { to }
     await api.post(`/api/merchant/${to}/resend`)

@@ -1,5 +1,4 @@
 import { t } from '../../../engine/formats/language.ts'
-import type { ConfigurationChange } from '../../../engine/config/effective.ts'
 import type { ConfigurationView } from '../../admin/live.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage } from '../page.ts'
@@ -47,9 +46,9 @@ function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationVie
         ? table(
             'Changes',
             [
-              { title: 'Setting', cell: (change: ConfigurationChange) => html`<code>${change.path}</code>` },
-              { title: 'Before', cell: ({ before }) => before ?? '–' },
-              { title: 'Now', cell: ({ after }) => after ?? '–' }
+              ['Setting', change => html`<code>${change.path}</code>`],
+              ['Before', ({ before }) => before ?? '–'],
+              ['Now', ({ after }) => after ?? '–']
             ],
             changes,
             html`<p>No effective changes.</p>`

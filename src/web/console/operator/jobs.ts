@@ -45,17 +45,17 @@ export function jobLists(
     ${table(
       'Jobs',
       [
-        {
-          title: 'Queue',
-          cell: (job: JobItem) =>
+        [
+          'Queue',
+          job =>
             html`<bdi>${job.queue}</bdi>${job.group === null ? null : html`<span class="soft"> ${job.group}</span>`}`
-        },
-        { title: 'Status', cell: job => badge(job.state, TONES[job.state] ?? 'quiet') },
-        { title: 'When', cell: job => timeOf(job.endedAt ?? job.startedAt ?? job.dueAt) },
-        { title: 'Runs', cell: job => count(job.runs), isNumber: true },
-        { title: 'Reason', cell: job => html`<span class="error">${job.reason ?? '–'}</span>` },
-        { title: 'Data', cell: job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`) },
-        { title: 'Retry', cell: job => (job.state === 'failed' ? retry(job) : '–') }
+        ],
+        ['Status', job => badge(job.state, TONES[job.state] ?? 'quiet')],
+        ['When', job => timeOf(job.endedAt ?? job.startedAt ?? job.dueAt)],
+        ['Runs', job => count(job.runs), 'number'],
+        ['Reason', job => html`<span class="error">${job.reason ?? '–'}</span>`],
+        ['Data', job => (job.data === '{}' ? '–' : html`<code>${job.data}</code>`)],
+        ['Retry', job => (job.state === 'failed' ? retry(job) : '–')]
       ],
       jobs,
       filter['state'] === 'failed' ? html`<p>No failed jobs.</p>` : html`<p>No jobs.</p>`
@@ -65,16 +65,16 @@ export function jobLists(
       ${table(
         'Queues',
         [
-          {
-            title: 'Queue',
-            cell: (one: QueueItem) =>
+          [
+            'Queue',
+            one =>
               html`<a href=${request.link(`jobs${queryOf({ queue: one.name })}`)}>${t(one.title)}</a>${one.every === null ? null : html`<span class="soft"> ${every(one.every)}</span>`}`
-          },
-          { title: 'Failed', cell: one => count(one.failed), isNumber: true },
-          { title: 'Waiting', cell: waiting, isNumber: true },
-          { title: 'Running', cell: one => count(one.running), isNumber: true },
-          { title: 'Done', cell: one => count(one.done), isNumber: true },
-          { title: 'Last completed', cell: one => timeOf(one.lastDone) }
+          ],
+          ['Failed', one => count(one.failed), 'number'],
+          ['Waiting', waiting, 'number'],
+          ['Running', one => count(one.running), 'number'],
+          ['Done', one => count(one.done), 'number'],
+          ['Last completed', one => timeOf(one.lastDone)]
         ],
         queues,
         html`<p>No process runs jobs.</p>`

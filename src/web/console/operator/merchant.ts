@@ -13,20 +13,19 @@ import { readOnly } from '../frame.ts'
 import { latest, openProblems } from '../merchant/overview.ts'
 import { usageSection } from '../merchant/plan.ts'
 import { apiTraffic } from '../merchant/traffic.ts'
-import type { PageRequest, ConsolePage, RedirectTo, PageContent } from '../page.ts'
+import type { PageRequest, ConsolePage, PageContent } from '../page.ts'
 import {
   action,
   badge,
-  choice,
   copyable,
   danger,
   facts,
-  field,
   fieldsOf,
   figure,
   steps,
   ticks,
-  type Choices
+  type Choices,
+  input
 } from '../parts.ts'
 import { count, latency, timeOf } from '../words.ts'
 
@@ -74,8 +73,7 @@ export const merchantPage: ConsolePage = {
       lastReplaced(api, id)
     ])
     const was = (text: string): VNode => html`<input type="hidden" name="was" value=${text} />`
-    const [ofAccount, ofSubscription] = [fieldsOf(request, 'account'), fieldsOf(request, 'subscription')]
-    const end = ofSubscription('currentPeriodEnd', found.currentPeriodEnd ?? '')
+    const field = fieldsOf(request, 'account')
     return {
       title: found.name,
       isName: true,
@@ -112,24 +110,22 @@ export const merchantPage: ConsolePage = {
         <section aria-labelledby="can"><h2 id="can">Actions</h2>
           <form method="post" class="form">
             <input type="hidden" name="do" value="account" />${was(`${found.name} <${found.email}>`)}
-            ${field({ ...ofAccount('name', found.name), label: 'Name', attributes: { required: true, maxlength: 200 } })}
-            ${field({ ...ofAccount('email', found.email), label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
+            ${field('name', 'Name', { value: found.name, required: true, maxlength: 200 })}
+            ${field('email', 'Email', { value: found.email, type: 'email', required: true, maxlength: 254 })}
             <button class="button" type="submit">Save account</button>
           </form>
           <form method="post" class="filter">
             <input type="hidden" name="do" value="plan" />${was(found.planTier)}
-            ${choice('planTier', 'Plan', PLANS, found.planTier)}
+            ${input('planTier', 'Plan', { options: PLANS, value: found.planTier })}
             <button class="button small" type="submit">Set plan</button>
           </form>
           <form method="post" class="filter">
             <input type="hidden" name="do" value="subscription" />${was(subscriptionOf(found))}
-            ${choice('subscriptionStatus', 'Subscription', STATUSES, found.subscriptionStatus ?? '')}
-            ${field({
-              ...end,
-              value: end.value.slice(0, 10),
-              label: 'Paid until the end of (UTC)',
+            ${input('subscriptionStatus', 'Subscription', { options: STATUSES, value: found.subscriptionStatus })}
+            ${fieldsOf(request, 'subscription')('currentPeriodEnd', 'Paid until the end of (UTC)', {
+              value: found.currentPeriodEnd?.slice(0, 10),
               hint: 'Leave empty for no end. Both apply until the next billing update.',
-              attributes: { type: 'date' }
+              type: 'date'
             })}
             <button class="button small" type="submit">Set subscription</button>
           </form>
@@ -159,7 +155,7 @@ export const merchantPage: ConsolePage = {
         </section>`
     }
   },
-  async act(request): Promise<RedirectTo | PageContent> {
+  async act(request) {
     const { api, form } = request
     const id = request.id('merchantId')
     const target = `/api/admin/merchants/${id}`
@@ -259,13 +255,13 @@ async function accountSection(request: PageRequest, merchantId: number): Promise
 }
 
 function limitsForm(request: PageRequest, { ownLimits }: UsageView): VNode {
-  const of = fieldsOf(request, 'limits')
+  const field = fieldsOf(request, 'limits')
   return html`
     <section aria-labelledby="limits"><h2 id="limits">Limits</h2>
       <p>Leave a field empty for the limit of the plan.</p>
       <form method="post" class="form">
         <input type="hidden" name="do" value="limits" /><input type="hidden" name="was" value=${markOf(ownLimits)} />
-        ${LIMITS.map(([name, label]) => field({ ...of(name, String(ownLimits[name] ?? '')), label, attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 10 } }))}
+        ${LIMITS.map(([name, label]) => field(name, label, { value: ownLimits[name], inputmode: 'numeric', pattern: '[0-9]*', maxlength: 10 }))}
         <button class="button" type="submit">Save limits</button>
       </form>
     </section>`

@@ -1,7 +1,6 @@
 import type { AdminOrderRow } from '../../../shop/orders/views.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage } from '../page.ts'
-import type { AsRead } from '../api.ts'
 import { rowsOf } from '../lists.ts'
 import { action, table } from '../parts.ts'
 import { sats, timeOf } from '../words.ts'
@@ -20,19 +19,16 @@ export const operatorOrders: ConsolePage = {
       content: html`${table(
         'Orders',
         [
-          { title: 'Order', cell: (order: AsRead<AdminOrderRow>) => order.orderId },
-          {
-            title: 'Merchant',
-            cell: ({ merchantId }) => html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`
-          },
-          { title: 'Created', cell: order => timeOf(order.createdAt) },
-          {
-            title: 'Problem',
-            cell: ({ failure, refundRequest }) =>
+          ['Order', order => order.orderId],
+          ['Merchant', ({ merchantId }) => html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`],
+          ['Created', order => timeOf(order.createdAt)],
+          [
+            'Problem',
+            ({ failure, refundRequest }) =>
               html`${failure?.message ?? ''}${refundRequest === undefined ? null : html` The buyer requested a refund.`}`
-          },
-          { title: 'Paid', cell: ({ paidSats }) => (paidSats === null ? '–' : sats(paidSats)), isNumber: true },
-          { title: 'Retry', cell: ({ orderId }) => action('Retry order', { orderId }, { what: orderId }) }
+          ],
+          ['Paid', ({ paidSats }) => (paidSats === null ? '–' : sats(paidSats)), 'number'],
+          ['Retry', ({ orderId }) => action('Retry order', { orderId }, { what: orderId })]
         ],
         rows,
         html`<p>No orders need attention. Paid orders that their shop rejects, or whose buyer requests a refund, appear here.</p>`

@@ -22,7 +22,7 @@ import { earningsSection, modelsSection } from '../earnings.ts'
 import { ALL_SOURCES, listOf, revocation, salesPage } from '../sales.ts'
 import { status, count, sats, short, timeOf } from '../words.ts'
 import type { PageRequest, ConsolePage } from '../page.ts'
-import { action, badge, choice, facts, field, fieldsOf, figure, table } from '../parts.ts'
+import { action, badge, facts, fieldsOf, figure, table, input, searchField } from '../parts.ts'
 import { problemsSection } from './providers.ts'
 import { keyPage, merchantPage, PLANS } from './merchant.ts'
 import { settlementOf, settlementSection } from './sessions.ts'
@@ -84,7 +84,7 @@ const merchants: ConsolePage = {
   summary: 'Accounts, and the form that makes another one',
   async show(request) {
     const { api, link, query } = request
-    const of = fieldsOf(request)
+    const field = fieldsOf(request)
     const filter = {
       search: query.get('search'),
       planTier: oneOf(request, 'planTier', PLANS),
@@ -99,7 +99,7 @@ const merchants: ConsolePage = {
       content: html`
         ${searchForm(
           'Merchants',
-          html`${field({ name: 'search', label: 'Name, email or ID', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          html`${searchField('Name, email or ID', filter.search, 'search')}
           ${filterChoice('planTier', 'Plan', PLANS, filter.planTier)}
           ${filterChoice(
             'isActive',
@@ -115,18 +115,14 @@ const merchants: ConsolePage = {
         ${table(
           'Merchants',
           [
-            {
-              title: 'Name',
-              cell: (merchant: MerchantSummary) =>
-                html`<a href=${link(`merchants/${merchant.merchantId}`)}><bdi>${merchant.name}</bdi></a>`
-            },
-            { title: 'Email', cell: merchant => merchant.email },
-            { title: 'Plan', cell: merchant => merchant.planTier },
-            {
-              title: 'Status',
-              cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('suspended', 'bad'))
-            },
-            { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
+            [
+              'Name',
+              merchant => html`<a href=${link(`merchants/${merchant.merchantId}`)}><bdi>${merchant.name}</bdi></a>`
+            ],
+            ['Email', merchant => merchant.email],
+            ['Plan', merchant => merchant.planTier],
+            ['Status', merchant => (merchant.isActive ? badge('active', 'good') : badge('suspended', 'bad'))],
+            ['Since', merchant => timeOf(merchant.createdAt)]
           ],
           list,
           isFiltered(filter)
@@ -136,8 +132,8 @@ const merchants: ConsolePage = {
         ${pager(request, 'merchants', filter, last === undefined ? null : String(last.merchantId))}
         <section aria-labelledby="make"><h2 id="make">Create account</h2>
           <form method="post" class="form">
-            ${field({ ...of('name'), label: 'Name', attributes: { required: true, maxlength: 200 } })}
-            ${field({ ...of('email'), label: 'Email', attributes: { type: 'email', required: true, maxlength: 254 } })}
+            ${field('name', 'Name', { required: true, maxlength: 200 })}
+            ${field('email', 'Email', { type: 'email', required: true, maxlength: 254 })}
             <button class="button" type="submit">Create account</button>
           </form>
         </section>`
@@ -160,17 +156,11 @@ const subscriptions: ConsolePage = {
       content: table(
         'Pending subscriptions',
         [
-          { title: 'Email', cell: (one: PendingSubscriptionView) => one.email },
-          { title: 'Plan', cell: one => one.planTier },
-          { title: 'Since', cell: one => timeOf(one.createdAt) },
-          {
-            title: 'Approve',
-            cell: one => action('Approve', { do: 'approve', id: String(one.id) }, { what: one.email })
-          },
-          {
-            title: 'Reject',
-            cell: one => action('Reject', { do: 'reject', id: String(one.id) }, { what: one.email, isDanger: true })
-          }
+          ['Email', one => one.email],
+          ['Plan', one => one.planTier],
+          ['Since', one => timeOf(one.createdAt)],
+          ['Approve', one => action('Approve', { do: 'approve', id: String(one.id) }, { what: one.email })],
+          ['Reject', one => action('Reject', { do: 'reject', id: String(one.id) }, { what: one.email, isDanger: true })]
         ],
         list,
         html`<p>No pending subscriptions. Plans bought without an account appear here.</p>`
@@ -206,22 +196,16 @@ const refunds: ConsolePage = {
     return {
       title: 'Refunds',
       content: html`
-        ${viewForm(choice('view', 'View', VIEWS, view))}
+        ${viewForm(input('view', 'View', { options: VIEWS, value: view }))}
         ${table(
           'Refunds',
           [
-            {
-              title: 'Refund',
-              cell: (refund: AdminRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>`
-            },
-            {
-              title: 'Merchant',
-              cell: refund => html`<a href=${link(`merchants/${refund.merchantId}`)}>${refund.merchantId}</a>`
-            },
-            { title: 'Status', cell: refund => status(refund.status) },
-            { title: 'Provider', cell: refund => refund.provider },
-            { title: 'Created', cell: refund => timeOf(refund.createdAt) },
-            { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+            ['Refund', refund => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>`],
+            ['Merchant', refund => html`<a href=${link(`merchants/${refund.merchantId}`)}>${refund.merchantId}</a>`],
+            ['Status', refund => status(refund.status)],
+            ['Provider', refund => refund.provider],
+            ['Created', refund => timeOf(refund.createdAt)],
+            ['Amount', refund => sats(refund.amountSatoshis), 'number']
           ],
           rows,
           html`<p>No refunds.</p>`
@@ -272,10 +256,8 @@ const refund: ConsolePage = {
                   ]
                 },
                 {
-                  fields: field({
-                    ...fieldsOf(request, 'settle')('providerRefundId'),
-                    label: 'Provider refund ID, if sent',
-                    attributes: { maxlength: 200 }
+                  fields: fieldsOf(request, 'settle')('providerRefundId', 'Provider refund ID, if sent', {
+                    maxlength: 200
                   })
                 }
               )

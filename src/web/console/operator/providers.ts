@@ -19,13 +19,10 @@ export const operatorProviders: ConsolePage = {
         ${table(
           'Providers',
           [
-            {
-              title: 'Provider',
-              cell: (one: ProviderState) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
-            },
-            { title: 'Your own key', cell: one => (one.hasKey ? badge('set', 'good') : badge('none', 'quiet')) },
-            { title: 'Call limits', cell: budgets },
-            { title: 'Failing hosts', cell: hosts }
+            ['Provider', one => html`${one.kind}<span class="soft"> ${one.slot}</span>`],
+            ['Your own key', one => (one.hasKey ? badge('set', 'good') : badge('none', 'quiet'))],
+            ['Call limits', budgets],
+            ['Failing hosts', hosts]
           ],
           providers,
           html`<p>No providers. Set <code>lightning</code> in gateway.yaml.</p>`

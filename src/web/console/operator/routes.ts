@@ -3,7 +3,7 @@ import type { VNode } from 'preact'
 import type { LiveRoute } from '../../admin/live.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage, PageRequest } from '../page.ts'
-import { badge, choice, facts, table, type Tone, figure } from '../parts.ts'
+import { badge, facts, table, type Tone, figure, input } from '../parts.ts'
 import { count, latency, percent, timeOf, sats } from '../words.ts'
 import type { MetricsView, TrafficView } from '../../../accounts/traffic/operations.ts'
 import { lineChart, chartLines, timesOf } from '../chart.ts'
@@ -37,7 +37,7 @@ export const operatorRoutes: ConsolePage = {
     return {
       title: 'Routes',
       content: html`
-        ${viewForm(choice('view', 'View', VIEWS, view))}
+        ${viewForm(input('view', 'View', { options: VIEWS, value: view }))}
         ${view === 'file' ? shown.map(drawn) : ownRoutes(routes)}
         ${routes.length > 0 ? null : html`<p class="empty">The file has no routes. Add one under <code>routes</code>; it takes effect when you save the file.</p>`}
         ${view === 'file' ? numberedPager(request, 'routes', { view }, routes.length > page * AT_ONCE, [t('Before'), t('Next')]) : null}`
@@ -73,13 +73,10 @@ function drawn(route: LiveRoute, nth: number): VNode {
           : html`<details><summary>${t`Last errors (${faults.length})`}</summary>${table(
               t`Last errors of ${route.name}`,
               [
-                {
-                  title: 'What',
-                  cell: (fault: LiveRoute['faults'][number]) => html`${fault.status}: ${fault.message}`
-                },
-                { title: 'Count', cell: fault => count(fault.times), isNumber: true },
-                { title: 'Last seen', cell: fault => timeOf(fault.lastAt) },
-                { title: 'Correlation ID', cell: fault => html`<code>${fault.correlationId}</code>` }
+                ['What', fault => html`${fault.status}: ${fault.message}`],
+                ['Count', fault => count(fault.times), 'number'],
+                ['Last seen', fault => timeOf(fault.lastAt)],
+                ['Correlation ID', fault => html`<code>${fault.correlationId}</code>`]
               ],
               faults,
               html`<p>No errors.</p>`
@@ -112,11 +109,11 @@ function ownRoutes(routes: readonly LiveRoute[]): VNode {
     ${table(
       'Built-in routes',
       [
-        { title: 'Route', cell: (route: LiveRoute) => html`<bdi>${route.name}</bdi>` },
-        { title: 'Chain', cell: ({ chain }) => html`<code>${chain.name}</code>` },
-        { title: 'Requests', cell: ({ day }) => count(day.requests), isNumber: true },
-        { title: 'Errors', cell: ({ day }) => count(day.serverErrors), isNumber: true },
-        { title: 'p99', cell: ({ day }) => latency(day.p99), isNumber: true }
+        ['Route', route => html`<bdi>${route.name}</bdi>`],
+        ['Chain', ({ chain }) => html`<code>${chain.name}</code>`],
+        ['Requests', ({ day }) => count(day.requests), 'number'],
+        ['Errors', ({ day }) => count(day.serverErrors), 'number'],
+        ['p99', ({ day }) => latency(day.p99), 'number']
       ],
       busy.filter(({ day }) => day.requests > 0).slice(0, 50),
       html`<p>No requests in the last 24 hours.</p>`

@@ -3,8 +3,8 @@ import type { PrepaidSessionView } from '../../../selling/sessions/operations.ts
 import { html } from '../../kit/document.ts'
 import { rowsOf, viewForm, viewOf } from '../lists.ts'
 import { status, sats, short, timeOf } from '../words.ts'
-import type { ConsolePage, RedirectTo, PageRequest } from '../page.ts'
-import { action, badge, choice, danger, facts, field, fieldsOf, table, steps } from '../parts.ts'
+import type { ConsolePage, PageRequest } from '../page.ts'
+import { action, badge, danger, facts, fieldsOf, table, steps, input } from '../parts.ts'
 import type { ComponentChildren, VNode } from 'preact'
 
 const VIEWS = [
@@ -35,19 +35,16 @@ export const operatorSessions: ConsolePage = {
     return {
       title: 'Sessions',
       content: html`
-        ${viewForm(choice('view', 'View', VIEWS, view))}
+        ${viewForm(input('view', 'View', { options: VIEWS, value: view }))}
         ${table(
           'Sessions',
           [
-            {
-              title: 'Session',
-              cell: (one: PrepaidSessionView) => html`<a href=${link(`sessions/${one.id}`)}>${short(one.id)}</a>`
-            },
-            { title: 'Opened', cell: one => timeOf(one.openedAt) },
-            { title: 'Closed', cell: one => timeOf(one.closedAt) },
-            { title: 'Refund', cell: refundOf },
-            { title: 'Remaining', cell: one => whole(one.balanceMsat), isNumber: true },
-            { title: 'Refunded', cell: one => sats(one.refund.satoshis), isNumber: true }
+            ['Session', one => html`<a href=${link(`sessions/${one.id}`)}>${short(one.id)}</a>`],
+            ['Opened', one => timeOf(one.openedAt)],
+            ['Closed', one => timeOf(one.closedAt)],
+            ['Refund', refundOf],
+            ['Remaining', one => whole(one.balanceMsat), 'number'],
+            ['Refunded', one => sats(one.refund.satoshis), 'number']
           ],
           rows,
           view === 'stuck'
@@ -100,7 +97,7 @@ export const operatorSession: ConsolePage = {
                 <p>The refund was not sent. Leave the invoice empty to use the session's return invoice.</p>
                 <form method="post" class="form">
                   <input type="hidden" name="do" value="again" />
-                  ${field({ ...fieldsOf(request, 'again')('returnInvoice'), label: 'New invoice from the client, without an amount', attributes: { maxlength: 4096 } })}
+                  ${fieldsOf(request, 'again')('returnInvoice', 'New invoice from the client, without an amount', { maxlength: 4096 })}
                   <button class="button" type="submit">Retry refund</button>
                 </form></section>`
             : null
@@ -126,7 +123,7 @@ export const operatorSession: ConsolePage = {
         }`
     }
   },
-  async act({ api, form, id }): Promise<RedirectTo> {
+  async act({ api, form, id }) {
     const to = `sessions/${id('sessionId')}`
     const target = `/api/admin/${to}`
     switch (form.get('do')) {
@@ -160,7 +157,7 @@ export function settlementSection(
 ): VNode {
   const { ctx, form } = request
   const by = ctx.principal?.id === 'admin' ? '' : ctx.principal?.id
-  const of = fieldsOf(request, 'settle')
+  const field = fieldsOf(request, 'settle')
   return html`<section aria-labelledby="settle"><h2 id="settle">Settle manually</h2>
     <form method="post" class="form">
       <input type="hidden" name="do" value="settle" />
@@ -173,21 +170,19 @@ export function settlementSection(
         [
           'Record what you found',
           html`<p>Choose “Not sent” only if the provider lists no such payment, or lists it as failed. This records the outcome and sends nothing.${more.words === undefined ? '' : ` ${more.words}`}</p>
-            ${choice(
-              'outcome',
-              'Outcome',
-              [
+            ${input('outcome', 'Outcome', {
+              options: [
                 ['sent', 'Sent'],
                 ['not-sent', 'Not sent']
               ],
-              form.get('outcome')
-            )}
+              value: form.get('outcome')
+            })}
             ${more.fields}`
         ],
         [
           'Sign and settle',
-          html`${field({ ...of('settledBy', by), label: 'Settled by', attributes: { required: true, maxlength: 200 } })}
-            ${field({ ...of('reason'), label: 'Evidence', hint: "For example, the provider's payment ID and status. It is kept with the refund.", attributes: { required: true, maxlength: 1000 } })}
+          html`${field('settledBy', 'Settled by', { value: by, required: true, maxlength: 200 })}
+            ${field('reason', 'Evidence', { hint: "For example, the provider's payment ID and status. It is kept with the refund.", required: true, maxlength: 1000 })}
             <button class="button" type="submit">Settle</button>
             <p class="soft">“Sent” counts as confirmed by the provider. After “Not sent” nothing is sent automatically; a new refund can be made.</p>`
         ]

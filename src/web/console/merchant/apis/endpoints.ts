@@ -5,7 +5,7 @@ import { html } from '../../../kit/document.ts'
 import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { expectUnchanged, invalid, markOf } from '../../api.ts'
 import type { PageRequest } from '../../page.ts'
-import { action, choice, field, fieldsOf, table, textArea } from '../../parts.ts'
+import { action, fieldsOf, table } from '../../parts.ts'
 import { forRole, may, sats } from '../../words.ts'
 
 type Endpoint = ProxyView['endpoints'][number]
@@ -29,18 +29,18 @@ function inWords(endpoints: readonly Endpoint[]): string {
 
 /** Prices of an API's addresses with forms to set and remove one. */
 export function endpointPrices(request: PageRequest, { proxyId, endpoints }: ProxyView): VNode {
-  const of = fieldsOf(request, 'endpoint')
+  const field = fieldsOf(request, 'endpoint')
   const was = markOf(endpoints)
   return html`
     ${table(
       'Prices by path',
       [
-        { title: 'Address', cell: (one: Endpoint) => html`<code>${addressOf(one)}</code>` },
-        { title: 'Description', cell: one => html`<bdi>${one.description ?? '–'}</bdi>` },
-        { title: 'Price', cell: priceOf, isNumber: true },
-        {
-          title: 'Remove',
-          cell: one =>
+        ['Address', one => html`<code>${addressOf(one)}</code>`],
+        ['Description', one => html`<bdi>${one.description ?? '–'}</bdi>`],
+        ['Price', priceOf, 'number'],
+        [
+          'Remove',
+          one =>
             !may(request, 'editor')
               ? null
               : action(
@@ -48,7 +48,7 @@ export function endpointPrices(request: PageRequest, { proxyId, endpoints }: Pro
                   { do: 'endpoint-remove', was, method: one.method ?? '', pathPattern: one.pathPattern },
                   { what: t`price of ${addressOf(one)}` }
                 )
-        }
+        ]
       ],
       endpoints,
       html`<p>All paths have the same price. Set a path's price below. For metered prices, use <code>PUT /api/proxy/${proxyId}</code>.</p>`
@@ -59,8 +59,8 @@ export function endpointPrices(request: PageRequest, { proxyId, endpoints }: Pro
       html`<form method="post" class="form" aria-label="Price of a path">
         <input type="hidden" name="do" value="endpoint" />
         <input type="hidden" name="was" value=${was} />
-        ${choice('method', 'Method', [['', 'any'], ...COMMON_METHODS], of('method').value)}
-        ${field({ ...of('pathPattern'), label: 'Path', hint: 'Relative to the address for buyers. End with /* to include all paths below.', attributes: { required: true, maxlength: 500, placeholder: '/v1/reports/*' } })}
+        ${field('method', 'Method', { options: [['', 'any'], ...COMMON_METHODS] })}
+        ${field('pathPattern', 'Path', { hint: 'Relative to the address for buyers. End with /* to include all paths below.', required: true, maxlength: 500, placeholder: '/v1/reports/*' })}
         ${priceFields(request, 'endpoint', 'Price of a request', null, undefined)}
         <button class="button" type="submit">Set price</button>
       </form>`
@@ -100,19 +100,20 @@ export function priceFields(
   sats: number | null,
   price: Price | undefined
 ): VNode {
-  const of = fieldsOf(request, which)
+  const field = fieldsOf(request, which)
   // Tables by a header or the query are changed by the API alone.
   const table = typeof price === 'object' && 'json' in price.by ? { ...price, by: price.by.json } : null
-  const amounts = of('amounts', table === null ? '' : linesOf(table.of))
+  const amounts = table === null ? '' : linesOf(table.of)
+  const isOpen = (request.form.text('do') === which ? request.form.text('amounts') : amounts) !== ''
   const amount = typeof price === 'object' ? '' : typeof price === 'string' ? price : String(sats ?? '')
   return html`
-    ${field({ ...of('price', amount, /price(Sats)?$/i), label, hint: 'Satoshis such as 10, or an amount such as $0.002. 0 is free.', attributes: { maxlength: 40, autocomplete: 'off' } })}
-    <details open=${amounts.value !== ''}><summary>By model or another request field</summary>
-      ${field({ ...of('by', table?.by ?? 'model'), label: 'JSON body field', attributes: { maxlength: 200 } })}
-      ${textArea({ ...amounts, label: 'One value and price per line', hint: 'For example, gpt-4o = $0.01.', attributes: { rows: 4, maxlength: 20_000 } })}
-      ${field({ ...of('else', table?.else ?? 'refuse'), label: 'All other values', hint: 'A price, or “refuse”.', attributes: { maxlength: 40 } })}
+    ${field('price', label, { value: amount, at: /price(Sats)?$/i, hint: 'Satoshis such as 10, or an amount such as $0.002. 0 is free.', maxlength: 40, autocomplete: 'off' })}
+    <details open=${isOpen}><summary>By model or another request field</summary>
+      ${field('by', 'JSON body field', { value: table?.by ?? 'model', maxlength: 200 })}
+      ${field('amounts', 'One value and price per line', { value: amounts, hint: 'For example, gpt-4o = $0.01.', rows: 4, maxlength: 20_000 })}
+      ${field('else', 'All other values', { value: table?.else ?? 'refuse', hint: 'A price, or “refuse”.', maxlength: 40 })}
     </details>
-    ${field({ ...of('most', price === undefined || sats === null ? '' : String(sats)), label: 'Maximum in satoshis', hint: 'Maximum price of a request when its price is not fixed in satoshis.', attributes: { inputmode: 'numeric', maxlength: 10 } })}`
+    ${field('most', 'Maximum in satoshis', { value: price === undefined ? '' : sats, hint: 'Maximum price of a request when its price is not fixed in satoshis.', inputmode: 'numeric', maxlength: 10 })}`
 }
 
 function linesOf(amounts: Readonly<Record<string, string>>): string {

@@ -3,25 +3,25 @@ import type { ProxyView } from '../../../../payments/proxies/schema.ts'
 import { html } from '../../../kit/document.ts'
 import { expectUnchanged, markOf } from '../../api.ts'
 import type { PageRequest } from '../../page.ts'
-import { field, fieldsOf, textArea, ticks } from '../../parts.ts'
+import { fieldsOf, ticks } from '../../parts.ts'
 import { forRole } from '../../words.ts'
 
 /** Form of an API's settings. The secret is write-only. */
 export function apiSettings(request: PageRequest, proxy: ProxyView): VNode {
-  const of = fieldsOf(request, 'settings')
+  const field = fieldsOf(request, 'settings')
   return html`<section aria-labelledby="settings"><h2 id="settings">Settings</h2>${forRole(
     request,
     'editor',
     html`<form method="post" class="form">
       <input type="hidden" name="do" value="settings" /><input type="hidden" name="was" value=${settingsMark(proxy)} />
-      ${field({ ...of('name', proxy.name), label: 'Name', hint: 'Shown to buyers on invoices.', attributes: { required: true, maxlength: 100 } })}
-      ${field({ ...of('targetBaseUrl', proxy.targetBaseUrl), label: 'Address of your API', hint: 'Requests are forwarded to this address.', attributes: { type: 'url', required: true, maxlength: 2048 } })}
-      ${field({ ...of('tokenValiditySeconds', String(proxy.tokenValiditySeconds)), label: 'Token validity in seconds', hint: 'How long buyers can use what they paid for.', attributes: { inputmode: 'numeric', required: true, maxlength: 8 } })}
-      ${field({ ...of('authHeader', proxy.authHeader ?? ''), label: 'Authentication header', hint: 'For example, Authorization. Sent to your API with each request, never to buyers.', attributes: { maxlength: 100, autocomplete: 'off' } })}
-      ${field({ ...of('authValue'), value: '', label: 'Header value', hint: proxy.hasAuthValue ? 'A value is saved. Leave empty to keep it.' : 'For example, Bearer sk-…. Stored encrypted and never shown again.', attributes: { type: 'password', maxlength: 4096, autocomplete: 'off' } })}
+      ${field('name', 'Name', { value: proxy.name, hint: 'Shown to buyers on invoices.', required: true, maxlength: 100 })}
+      ${field('targetBaseUrl', 'Address of your API', { value: proxy.targetBaseUrl, hint: 'Requests are forwarded to this address.', type: 'url', required: true, maxlength: 2048 })}
+      ${field('tokenValiditySeconds', 'Token validity in seconds', { value: proxy.tokenValiditySeconds, hint: 'How long buyers can use what they paid for.', inputmode: 'numeric', required: true, maxlength: 8 })}
+      ${field('authHeader', 'Authentication header', { value: proxy.authHeader, hint: 'For example, Authorization. Sent to your API with each request, never to buyers.', maxlength: 100, autocomplete: 'off' })}
+      ${field('authValue', 'Header value', { hint: proxy.hasAuthValue ? 'A value is saved. Leave empty to keep it.' : 'For example, Bearer sk-…. Stored encrypted and never shown again.', type: 'password', maxlength: 4096, autocomplete: 'off' })}
       ${proxy.hasAuthValue ? ticks('forget', 'Authentication', [['value', 'Remove saved value']], [], 'Your API is then called without it.') : null}
-      ${textArea({ ...of('allowedPaths', proxy.allowedPaths.join('\n')), label: 'Allowed paths', hint: 'One per line, such as /v1/*. Leave empty to allow all.', attributes: PATHS })}
-      ${textArea({ ...of('blockedPaths', proxy.blockedPaths.join('\n')), label: 'Blocked paths', hint: 'One per line. Takes precedence over allowed paths.', attributes: PATHS })}
+      ${field('allowedPaths', 'Allowed paths', { value: proxy.allowedPaths.join('\n'), hint: 'One per line, such as /v1/*. Leave empty to allow all.', ...PATHS })}
+      ${field('blockedPaths', 'Blocked paths', { value: proxy.blockedPaths.join('\n'), hint: 'One per line. Takes precedence over allowed paths.', ...PATHS })}
       <button class="button" type="submit">Save</button>
     </form>`
   )}</section>`
