@@ -83,7 +83,7 @@ t.test('one of two addresses may fail without a loss; with both down nothing is 
   const [one, other] = [await comingAndGoing(t), await comingAndGoing(t)]
   const yaml = shopYaml(one.origin).replace(
     `{ url: "${one.origin}" }`,
-    `{ urls: ["${one.origin}", "${other.origin}"], balance: round-robin }`
+    `{ url: ["${one.origin}", "${other.origin}"], balance: round-robin }`
   )
   const { gateway } = await openShop(t, { yaml, clock })
   const ask = (method: string, authorization?: string) =>

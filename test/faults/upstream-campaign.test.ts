@@ -74,7 +74,7 @@ t.test(
         ['mode: development', 'payment: { maxOutstanding: { address: 10000 } }\nmode: development'],
         [
           'upstream: { url: "http://127.0.0.1:1" }',
-          `upstream: { urls: [ ${others.map(({ origin }) => `"${origin}"`).join(', ')} ], timeout: 300ms, connections: 4096, fallback: [ { url: "${steady?.origin ?? ''}" } ] }`
+          `upstream: { url: [ ${others.map(({ origin }) => `"${origin}"`).join(', ')} ], timeout: 300ms, connections: 4096, fallback: [ { url: "${steady?.origin ?? ''}" } ] }`
         ]
       ]
     })

@@ -5,7 +5,7 @@ import type { PlacedRoute } from '../config/resolve.ts'
 import type { FileConfig, PluginFacts, RouteConfig } from '../config/schema.ts'
 import { formatUnit } from '../config/units.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
-import { addressesOf, type UpstreamConfig, type UrlUpstreamConfig } from '../sections/upstream.ts'
+import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { ReadEntry } from './chains.ts'
 import {
   checkCallSchemes,
@@ -284,7 +284,7 @@ async function checkFolder({ match, upstream }: RouteConfig, index: number, find
 /** An upstream's files must be readable, and TLS settings need an https address. */
 async function checkFiles(upstream: UpstreamConfig & { kind: 'url' }, path: Path, findings: Findings): Promise<void> {
   if (upstream.tls === undefined) return
-  if (addressesOf(upstream).some(url => url.startsWith('http:')))
+  if (upstream.url.some(url => url.startsWith('http:')))
     findings.report(
       'BG_CONFIG_CONFLICT',
       [...path, 'tls'],

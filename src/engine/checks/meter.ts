@@ -3,6 +3,7 @@ import { List, strict } from '../config/fields.ts'
 import {
   MAX_PRICE_SATS,
   selectorWords,
+  ELSE,
   TableBy,
   type FieldTable,
   amountsOf,
@@ -81,7 +82,7 @@ const CatalogSection = Type.Object(
     ),
     else: Type.Union([Type.Literal('refuse'), unitPrices], {
       default: 'refuse',
-      description: 'Prices of a token of any other model, or refuse (400).'
+      description: ELSE
     })
   },
   strict

@@ -41,6 +41,8 @@ export interface FieldTable<T> {
   readonly else: T | 'refuse'
 }
 
+export const ELSE = 'What holds for every other value, and where the field is missing: an entry, or refuse (400).'
+
 export function TableBy<const Entry extends TSchema>(
   entry: Entry,
   options: { readonly description?: string } = {}
@@ -59,7 +61,7 @@ export function TableBy<const Entry extends TSchema>(
       }),
       else: Type.Union([Type.Literal('refuse'), entry], {
         default: 'refuse',
-        description: 'What holds for every other value, and where the field is missing: an entry, or refuse (400).'
+        description: ELSE
       })
     },
     { ...strict, ...options }

@@ -6,7 +6,6 @@ import type { FoundReference } from '../config/read.ts'
 import { isTable } from './price.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
-import { addressesOf } from '../sections/upstream.ts'
 import type { PluginFacts, RouteConfig } from '../config/schema.ts'
 
 export function checkReferences(
@@ -34,8 +33,7 @@ export function checkReferences(
   }
 }
 
-const servers = ['url', 'urls']
-const targets = ['files', 'internal', 'proxy', ...servers]
+const targets = ['files', 'internal', 'proxy', 'url']
 
 /** `isNamed`: under `upstreams`, which are servers. */
 export function checkUpstream(raw: unknown, path: Path, findings: Findings, isNamed = false): void {
@@ -43,20 +41,18 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings, isNa
   const keys = Object.keys(raw)
   const given = targets.filter(target => keys.includes(target))
   const [only] = given
-  const allowed = isNamed ? 'url or urls' : 'exactly one of files, internal, proxy, url and urls'
+  const allowed = isNamed ? 'url' : 'exactly one of files, internal, proxy and url'
   if (only === undefined)
     findings.report('BG_CONFIG_CONFLICT', path, `found an upstream without a target; allowed: ${allowed}`)
   else if (given.length > 1)
     findings.report('BG_CONFIG_CONFLICT', path, `found ${given.join(' and ')} in one upstream; allowed: ${allowed}`)
   else {
-    const extra = servers.includes(only)
-      ? keys.find(key => (key === 'balance' && only !== 'urls') || (key === 'on' && !keys.includes('fallback')))
-      : keys.find(key => key !== only)
+    const extra = keys.find(key => (only === 'url' ? key === 'on' && !keys.includes('fallback') : key !== only))
     if (extra !== undefined)
       findings.report(
         'BG_CONFIG_CONFLICT',
         [...path, extra],
-        `found ${extra} beside ${only}; allowed: ${extra} only beside ${extra === 'on' ? 'fallback' : only === 'url' ? 'urls' : 'url'}`,
+        `found ${extra} beside ${only}; allowed: ${extra} only beside ${extra === 'on' ? 'fallback' : 'url'}`,
         'key'
       )
   }
@@ -147,8 +143,8 @@ export function checkFreeSiblings(
     if (isSold || free.upstream.kind !== 'url') continue
     for (const { route: sold } of routes.filter(other => other.isSold)) {
       if (sold.upstream.kind !== 'url') continue
-      const others = new Set(addressesOf(sold.upstream))
-      if (!addressesOf(free.upstream).some(address => others.has(address))) continue
+      const others = new Set(sold.upstream.url)
+      if (!free.upstream.url.some(address => others.has(address))) continue
       const [host, other] = [free.match.host, sold.match.host]
       if (host !== undefined && other !== undefined && host.toLowerCase() !== other.toLowerCase()) continue
       const methods = sold.match.method

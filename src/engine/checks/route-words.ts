@@ -1,5 +1,4 @@
 import { routeCallPrices, isFree, priceWords } from './price.ts'
-import { addressesOf } from '../sections/upstream.ts'
 import type { GatewayConfig, RouteConfig, FreeCallsConfig } from '../config/schema.ts'
 import { formatDuration } from '../config/units.ts'
 
@@ -13,7 +12,7 @@ export function routePriceWords(config: GatewayConfig, route: RouteConfig): stri
 export function routeUpstreamWords({ upstream }: RouteConfig): string {
   if (upstream.kind === 'internal') return upstream.name
   if (upstream.kind === 'files') return upstream.path
-  return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : addressesOf(upstream).join(', ')
+  return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url.join(', ')
 }
 
 export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {

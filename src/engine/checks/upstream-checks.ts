@@ -100,5 +100,5 @@ function segments(path: string): string[] {
 
 function upstreamPath({ upstream }: RouteConfig, index: number): Path {
   if (upstream.kind !== 'url' || upstream.name !== undefined) return ['routes', index, 'upstream']
-  return ['routes', index, 'upstream', upstream.urls === undefined ? 'url' : 'urls']
+  return ['routes', index, 'upstream', 'url']
 }

@@ -82,8 +82,8 @@ function meterAsWritten({ catalog, prices, fallbackModels: _fallbackModels, ...m
   return { ...meter, prices: catalog ?? prices }
 }
 
-function serversAsWritten({ kind: _kind, name: _name, url, ...upstream }: UrlUpstreamConfig): object {
-  return upstream.urls === undefined ? { url, ...upstream } : upstream
+function serversAsWritten({ kind: _kind, name: _name, ...upstream }: UrlUpstreamConfig): object {
+  return upstream
 }
 
 function asWritten({ at: _at, api: _api, upstream, meter, price, ...route }: RouteConfig): object {

@@ -208,9 +208,7 @@ class Reader {
       const one = this.read(item, given, path)
       return one === undefined ? undefined : [one]
     }
-    if (given.length < leastItems(schema))
-      return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty list', describeAllowed(schema)))
-    return given.map((value, index) => this.read(item, value, [...path, index]))
+    return this.#readArray({ ...schema, items: item, minItems: leastItems(schema) }, given, path)
   }
 
   #readChoice(schema: Keywords, choices: readonly unknown[], given: unknown, path: Path): unknown {

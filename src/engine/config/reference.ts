@@ -31,7 +31,8 @@ export function referencePage(plugins: Iterable<PluginFacts>, providers: readonl
   for (const [name, property] of Object.entries(file.properties ?? {})) {
     const rows = rowsOf(property, name, isRequired(file, name), shown)
     if (rows.length === 1) single.push(...rows)
-    else groups.push(`## ${name}`, property.description ?? '', table(rows))
+    // The heading says what a list or mapping with names is.
+    else groups.push(`## ${name}`, property.description ?? '', table(rows.filter(({ key }) => key !== name)))
     if (name === 'policies') groups.push('Built in:', policyTable())
   }
   sections.push(table(single), ...groups)
@@ -64,8 +65,8 @@ function pluginSection(plugin: PluginFacts): string[] {
   ]
 }
 
-/** The mapping and key under which the page has shown a setting: mappings that share it refer to the first one. */
-type Shown = Map<Keywords, { readonly mapping: string; readonly name: string }>
+/** The mapping under which the page has shown a name with its description: mappings that share it refer to the first. */
+type Shown = Map<string, string>
 
 function rowsOf(schema: Keywords, key: string, required: boolean, shown: Shown = new Map()): Row[] {
   const inner = objectsOf(schema)
@@ -74,22 +75,29 @@ function rowsOf(schema: Keywords, key: string, required: boolean, shown: Shown =
   // Alternatives may share keys, which are listed once.
   const listed = new Set([key])
   let like: string | undefined
+  const alike: string[] = []
   for (const { object, suffix } of inner) {
     const prefix = `${key}${suffix}`
     for (const [name, property] of Object.entries(object.properties ?? {})) {
-      const first = shown.get(property)
-      if (first?.name === name) {
-        like = first.mapping
+      const said = `${name}: ${property.description}`
+      const first = shown.get(said)
+      if (first !== undefined) {
+        like = first
+        alike.push(`\`${name}\``)
         continue
       }
-      shown.set(property, { mapping: prefix, name })
+      shown.set(said, prefix)
       const below = rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name), shown)
       rows.push(...below.filter(row => !listed.has(row.key)))
       for (const row of below) listed.add(row.key)
     }
   }
   if (like !== undefined)
-    rows.unshift({ ...own, description: `${own.description} Has the settings of \`${like}\`.`.trim() })
+    rows.unshift({
+      ...own,
+      description:
+        `${own.description} Has ${alike.length > 3 ? 'the settings' : alike.join(', ')} of \`${like}\`.`.trim()
+    })
   else if (!inner.some(({ object }) => object === schema)) rows.unshift(own)
   return rows
 }

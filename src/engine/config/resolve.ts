@@ -175,9 +175,9 @@ function resolveUpstream(
   return urlUpstream(rest, folder)
 }
 
-/** Checked to have `url` or `urls`. */
+/** Checked to have `url`. */
 function urlUpstream(upstream: FileConfig['upstreams'][string], folder: string): UrlUpstreamConfig {
-  return { kind: 'url', ...withFiles(upstream, folder), url: upstream.url ?? upstream.urls?.[0] ?? '' }
+  return { kind: 'url', ...withFiles(upstream, folder), url: upstream.url ?? [] }
 }
 
 function withFiles<const T extends FileConfig['upstreams'][string]>(upstream: T, folder: string): T {

@@ -54,6 +54,8 @@ export const RETIRED: Readonly<Record<string, string>> = {
   'chains.*.mcp.messageLimit': 'messages of up to 4 MiB are read for their receipt; delete the line',
   'upstreams.*.connectionsPerClient': SHARE,
   'routes.upstream.connectionsPerClient': SHARE,
+  'upstreams.*.urls': '`url` takes a list too; write `url` instead',
+  'routes.upstream.urls': '`url` takes a list too; write `url` instead',
   'upstreams.*.underscoreHeaders': UNDERSCORES,
   'routes.upstream.underscoreHeaders': UNDERSCORES,
   'policies.*.sliding': 'limits of the file have fixed windows; delete the line',

@@ -42,9 +42,9 @@ export const RouteSchema = Type.Object(
       description: 'Name of the chain that requests run through.'
     }),
     upstream: Type.Union([Reference('upstream'), UpstreamSchema], {
-      'x-allowed': 'a name under upstreams, or a mapping with exactly one of files, internal, proxy, url and urls',
+      'x-allowed': 'a name under upstreams, or a mapping with exactly one of files, internal, proxy and url',
       description:
-        'Where requests go: a name under `upstreams`, or exactly one of `files`, `internal`, `proxy`, `url` and `urls`.'
+        'Where requests go: a name under `upstreams`, or exactly one of `files`, `internal`, `proxy` and `url`.'
     }),
     price: Type.Optional(
       RequestPrice({

@@ -96,25 +96,17 @@ const FallbackSchema = Type.Object(
 
 const upstreamUrls = {
   url: Type.Optional(
-    Type.String({
-      'x-format': 'upstream-url',
-      description: "URL of an HTTP server. Its path is prepended to the request's path."
-    })
-  ),
-  urls: Type.Optional(
-    Type.Array(Type.String({ 'x-format': 'upstream-url' }), {
-      minItems: 2,
+    List(Type.String({ 'x-format': 'upstream-url' }), {
       maxItems: 64,
       uniqueItems: true,
-      'x-allowed': 'a list of at least two addresses',
       description:
-        'Addresses of servers that serve the same. One that fails five times in a row is left out for 5 to 30 seconds. A request that reached none goes to another; one without an answer too, if its method is idempotent.'
+        "URL of an HTTP server, whose path is prepended to the request's path, or a list of servers that serve the same. One of several that fails five times in a row is left out for 5 to 30 seconds. A request that reached none goes to another; one without an answer too, if its method is idempotent."
     })
   ),
   balance: Type.Optional(
     Type.Union([Type.Literal('least-requests'), Type.Literal('round-robin')], {
       description:
-        'Which of `urls` takes a request: the one with the fewest requests in flight (least-requests), or each in turn.'
+        'Which of several servers takes a request: the one with the fewest requests in flight (least-requests), or each in turn.'
     })
   ),
   health: Type.Optional(HealthSchema),
@@ -123,7 +115,7 @@ const upstreamUrls = {
       minItems: 1,
       maxItems: 16,
       description:
-        'Servers that get a request, in this order, when `url` or all of `urls` fail before the first byte of the response. The response says so in X-Fallback: the model, or the place in this list.'
+        'Servers that get a request, in this order, when all of `url` fail before the first byte of the response. The response says so in X-Fallback: the model, or the place in this list.'
     })
   ),
   on: Type.Optional(
@@ -135,12 +127,9 @@ const upstreamUrls = {
   )
 }
 
-export const NamedUpstreamSchema = Type.Object(
-  { ...upstreamUrls, ...upstreamUrl },
-  described('An HTTP upstream: `url` or `urls`.')
-)
+export const NamedUpstreamSchema = Type.Object({ ...upstreamUrls, ...upstreamUrl }, described('An HTTP upstream.'))
 
-/** Exactly one of `files`, `internal`, `proxy`, `url` and `urls` is allowed. */
+/** Exactly one of `files`, `internal`, `proxy` and `url` is allowed. */
 export const UpstreamSchema = Type.Object(
   {
     files: Type.Optional(
@@ -163,18 +152,14 @@ export const UpstreamSchema = Type.Object(
   described('Where the request goes.')
 )
 
-type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url' | 'urls'>
+type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url'>
 
-/** Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. `url` is the first of `urls`. */
-export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: string; urls?: string[] } & UrlOptions>
+/** Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. */
+export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: string[] } & UrlOptions>
 
-/** Without its fallbacks. */
-export function addressesOf({ url, urls }: UrlUpstreamConfig): readonly string[] {
-  return urls ?? [url]
-}
-
-export function allAddressesOf(upstream: UrlUpstreamConfig): readonly string[] {
-  return [...addressesOf(upstream), ...(upstream.fallback ?? []).map(({ url }) => url)]
+/** With its fallbacks. */
+export function allAddressesOf({ url, fallback = [] }: UrlUpstreamConfig): readonly string[] {
+  return [...url, ...fallback.map(each => each.url)]
 }
 
 /** `param` is the path parameter's name without its colon. */

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { addressesOf, type UrlUpstreamConfig } from '../sections/upstream.ts'
+import { allAddressesOf, type UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { Context, UpstreamTarget } from '../message/context.ts'
 import type { Responder, UpstreamRequest } from '../pipeline/plugin.ts'
 import { HeaderList } from '../message/headers.ts'
@@ -96,13 +96,12 @@ export class Forwarder {
    */
   async open(config: UrlUpstreamConfig, name = ''): Promise<RouteUpstream> {
     const tls = config.tls === undefined ? null : await readTls(config.tls)
-    const own = addressesOf(config)
     const { fallback = [] } = config
-    const urls = [...own, ...fallback.map(({ url }) => url)]
+    const urls = allAddressesOf(config)
     const wrong = urls.find(url => !/^https?:/i.test(url))
     if (wrong !== undefined) throw new TypeError(`upstream ${wrong}: the address must begin with http:// or https://`)
     const isAlone = urls.length === 1
-    const entries = own.map(url =>
+    const entries = config.url.map(url =>
       this.#entry(config, {
         url,
         tls,

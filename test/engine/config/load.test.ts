@@ -139,7 +139,7 @@ t.test('routes are resolved: lists are lists, prices satoshis, one upstream', as
     {
       name: '* api.example.com/v1/*',
       price: 10,
-      upstream: { kind: 'url', url: 'https://internal.example:8443', timeout: 5000, responseLimit: 10_485_760 }
+      upstream: { kind: 'url', url: ['https://internal.example:8443'], timeout: 5000, responseLimit: 10_485_760 }
     }
   ])
   t.notOk('price' in (routes[0] ?? {}))
@@ -149,7 +149,7 @@ t.test('a named upstream is shared by its name', async t => {
   const { routes } = await load(`upstreams: { quotes: { url: "http://127.0.0.1:9000" } }
 chains: { free: [forward] }
 routes: [{ match: { path: /a }, chain: free, upstream: quotes }]`)
-  t.match(routes[0]?.upstream, { kind: 'url', name: 'quotes', url: 'http://127.0.0.1:9000', timeout: 30_000 })
+  t.match(routes[0]?.upstream, { kind: 'url', name: 'quotes', url: ['http://127.0.0.1:9000'], timeout: 30_000 })
   t.same(
     await linesOf(`upstreams: { quotes: { url: "http://127.0.0.1:9000" } }
 chains: { free: [forward] }

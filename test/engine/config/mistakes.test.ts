@@ -226,37 +226,25 @@ const mistakes: readonly Mistake[] = [
     name: 'a route without an upstream',
     from: '    upstream: { proxy: ":proxyId" }\n',
     to: '',
-    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of files, internal, proxy, url and urls [BG_CONFIG_MISSING_KEY]'
+    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of files, internal, proxy and url [BG_CONFIG_MISSING_KEY]'
   },
   {
     name: 'an upstream without a target',
     from: 'upstream: { proxy: ":proxyId" }',
     to: 'upstream: { timeout: 3s }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of files, internal, proxy, url and urls [BG_CONFIG_CONFLICT]'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a route with two upstreams',
     from: '{ proxy: ":proxyId" }',
     to: '{ proxy: ":proxyId", internal: api }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of files, internal, proxy, url and urls [BG_CONFIG_CONFLICT]'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a setting of an HTTP upstream beside an internal one',
     from: '{ internal: api }',
     to: '{ internal: api, timeout: 3s }',
     line: 'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a balance without several addresses',
-    from: '{ internal: api }',
-    to: '{ url: "http://a.example", balance: round-robin }',
-    line: 'gateway.yaml:22:42: routes[0].upstream.balance: found balance beside url; allowed: balance only beside urls [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'an address beside others',
-    from: '{ internal: api }',
-    to: '{ url: "http://a.example", urls: ["http://b.example", "http://c.example"] }',
-    line: 'gateway.yaml:22:15: routes[0].upstream: found url and urls in one upstream; allowed: exactly one of files, internal, proxy, url and urls [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'the id of a proxy from a parameter that the path lacks',

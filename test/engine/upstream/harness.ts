@@ -191,13 +191,10 @@ export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): Up
 }
 
 /** An operator's upstream at `url` with the defaults of the configuration. */
-export function upstreamConfig(
-  url: string,
-  more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}
-): UrlUpstreamConfig {
+export function upstreamConfig(url: string, more: Partial<Omit<UrlUpstreamConfig, 'kind'>> = {}): UrlUpstreamConfig {
   return {
     kind: 'url',
-    url,
+    url: [url],
     timeout: 30_000,
     connections: 256,
     preserveHost: false,

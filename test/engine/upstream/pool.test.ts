@@ -41,7 +41,7 @@ async function open(t: T, urls: readonly string[], more: Partial<UrlUpstreamConf
   const clock = new ManualClock()
   const forwarder = new Forwarder({ clock, production: false })
   t.teardown(() => forwarder.close())
-  const upstream = upstreamConfig(urls[0] ?? '', { urls, ...more })
+  const upstream = upstreamConfig('', { url: urls, ...more })
   const route = await forwarder.open(upstream)
   const context: Open['context'] = facts => {
     const ctx = contextOf(facts)

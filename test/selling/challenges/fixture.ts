@@ -250,7 +250,7 @@ export function route(changes: Partial<RouteConfig> = {}): RouteConfig {
     name: 'quotes',
     match: { path: ['/v1/*'] },
     chain: 'paid',
-    upstream: { kind: 'url', url: 'http://127.0.0.1:1' },
+    upstream: { kind: 'url', url: ['http://127.0.0.1:1'] },
     price: 10,
     tokenPath: 'exact',
     invoices: true,

@@ -34,7 +34,7 @@ const seen = { id: 'a', pid: 1, host: 'h', generation: 1, startedAt: 0, seenAt: 
 const provider: ProviderState = { slot: 'primary', kind: 'strike', hasKey: true, budgets: [], hosts: [], failure: null }
 
 const traffic = { processes: async () => [seen], recent: async () => nothingMeasured() }
-const route = { name: 'weather', upstream: { kind: 'url', url: 'http://127.0.0.1:9/v1' } }
+const route = { name: 'weather', upstream: { kind: 'url', url: ['http://127.0.0.1:9/v1'] } }
 const trouble = {
   route: 'weather',
   tenant: '',
