@@ -83,14 +83,8 @@ async function startService(t: T, act: Act): Promise<Service> {
   }
 }
 
-function openProvider(t: T, told: string[] = []) {
-  return openKind(t, nwc, {
-    timeout: 30_000,
-    clock: systemClock,
-    settled: async paymentHash => {
-      told.push(paymentHash)
-    }
-  })
+function openProvider(t: T) {
+  return openKind(t, nwc, { timeout: 30_000, clock: systemClock })
 }
 
 /** A shop, and a program behind a wallet that the sandbox pays for. */
@@ -135,7 +129,7 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
   t.teardown(() => fake.close())
   const service = await startService(t, async (method, parameters) => fake.answer(method, parameters))
   const notified: string[] = []
-  const provider = openProvider(t, notified)
+  const provider = openProvider(t)
   const text = await service.key()
   const key = new Secret(text)
 
@@ -156,6 +150,9 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
     t.match(await provider.createPayout(key, refund), { status: 'confirmed' })
     t.equal(fake.wallet.sendings, 1)
     const listened = await provider.createCharge(key, { amountSats: 22, description: 'Tea', expirySeconds: 600 })
+    const following = provider.follow(key, t.signal, ({ chargeId }) => notified.push(chargeId))
+    following.catch(() => {})
+    await provider.lookUp(key, listened.chargeId)
     fake.wallet.settle(listened.chargeId)
     const paid = fake.answer('lookup_invoice', { payment_hash: listened.chargeId })
     service.notify(text, 'result' in paid ? paid.result : {})

@@ -20,12 +20,19 @@ const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 
 const HASH = 'ab'.repeat(32)
 
 async function setUp(t: T, options: Opening = {}) {
-  const notified: string[] = []
-  const settled = async (paymentHash: string) => {
-    notified.push(paymentHash)
+  const made = await startKind(t, nwc, startFakeNwc, options)
+  const { fake, provider, key } = made
+  const told: string[] = []
+  const end = new AbortController()
+  /** Follows the wallet; a request that is answered shows that the relay knows. */
+  const follow = async () => {
+    const following = provider.follow(key, end.signal, ({ chargeId }) => told.push(chargeId))
+    // Most tests end while it goes on.
+    following.catch(() => {})
+    await provider.lookUp(key, HASH)
+    return { over: following }
   }
-  const made = await startKind(t, nwc, startFakeNwc, { settled, ...options })
-  return { ...made, told: notified, relay: made.fake.relay }
+  return { ...made, told, end, follow, relay: fake.relay }
 }
 
 t.test('a key is the address of a connection, as wallets show it', async t => {
@@ -196,17 +203,18 @@ t.test('a relay: forged events and floods end its connection, and it is left alo
   }
 })
 
-t.test('a relay: a wallet that floods notifications is ignored, and the others are not', async t => {
-  const { fake, provider, told: notified, relay, key } = await setUp(t)
+t.test('a relay: a wallet that floods notifications is no longer followed, and the others are', async t => {
+  const { fake, provider, told, follow, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
-  await provider.lookUp(key, charge.chargeId)
+  const { over } = await follow()
   for (let nth = 0; nth < 150; nth++) fake.notify(charge.paymentHash, { state: 'pending' })
+  await t.rejects(over, { fault: 'server' })
   t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' }, 'the connection stays')
   t.equal(relay.connections.ever, 1)
   fake.wallet.settle(charge.paymentHash)
   fake.notify(charge.paymentHash)
   t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid' })
-  t.same(notified, [], 'it is polled')
+  t.same(told, [], 'it is polled')
 })
 
 t.test('a relay that no longer says anything is left, and another connection is made', async t => {
@@ -282,7 +290,7 @@ t.test('a connection that was deleted is silent, and is reported as such', async
 })
 
 t.test('only a wallet with NIP-04 alone is called with it once it was silent', async t => {
-  const { clock, fake, provider, relay, key, told: notified } = await setUp(t)
+  const { clock, fake, provider, relay, key, told, follow } = await setUp(t)
   const said = () => relay.taken.map(event => tagOf(event, 'encryption'))
   fake.onHang = () => {
     clock.advance(2_000)
@@ -293,9 +301,10 @@ t.test('only a wallet with NIP-04 alone is called with it once it was silent', a
   t.same(said(), ['nip44_v2', 'nip44_v2', 'nip04'])
   fake.wallet.settle(charge.chargeId)
   t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/ })
+  await follow()
   fake.notify(charge.chargeId)
-  await until(() => notified.length > 0)
-  t.same(notified, [charge.chargeId], 'its notifications are read too')
+  await until(() => told.length > 0)
+  t.same(told, [charge.chargeId], 'its notifications are read too')
   fake.announce('nip44_v2')
   clock.advance(3_600_000)
   await provider.createCharge(key, request)
@@ -308,50 +317,39 @@ t.test('only a wallet with NIP-04 alone is called with it once it was silent', a
   })
 })
 
-t.test('a payment that the wallet reports is known immediately, and an unexpected one is ignored', async t => {
-  const { clock, fake, provider, told: notified, relay, key } = await setUp(t)
+t.test('a payment that the wallet reports is known immediately, until it is not followed any more', async t => {
+  const { clock, fake, provider, told, follow, end, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
-  const ahead = await provider.createCharge(key, { ...request, priority: 'ahead' })
+  const { over } = await follow()
   fake.notify(charge.paymentHash)
-  for (const changes of [{ type: 'outgoing', state: 'settled' }, { state: 'pending' }, { payment_hash: HASH }])
+  for (const changes of [{ type: 'outgoing', state: 'settled' }, { state: 'pending' }])
     fake.notify(charge.paymentHash, changes)
-  fake.wallet.settle(ahead.paymentHash)
-  fake.notify(ahead.paymentHash)
   fake.wallet.settle(charge.paymentHash)
   fake.notify(charge.paymentHash)
-  fake.notify(charge.paymentHash)
-  await until(() => notified.length > 0)
+  await until(() => told.length > 0)
   await provider.lookUp(key, HASH)
-  t.same(notified, [charge.paymentHash])
+  t.same(told, [charge.paymentHash])
+  clock.advance(30_000)
+  for (let turns = 0; turns < 20; turns++) await setImmediate()
+  clock.advance(60_000)
+  t.equal(relay.connections.now, 1, 'it is not idle')
+  end.abort()
+  await over
   clock.advance(90_000)
   await until(() => relay.connections.now === 0)
 })
 
-t.test('it listens as long as an invoice can be paid, over broken connections too', async t => {
-  const { clock, fake, provider, told: notified, relay, key } = await setUp(t)
+t.test('a connection that breaks ends what follows it, and is followed again', async t => {
+  const { fake, provider, told, follow, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)
-  for (let minutes = 0; minutes < 8; minutes++) {
-    clock.advance(20_000)
-    // The pongs arrive.
-    for (let turns = 0; turns < 20; turns++) await setImmediate()
-  }
-  t.equal(relay.connections.now, 1)
+  const { over } = await follow()
   relay.drop()
-  await until(() => relay.connections.now === 0)
-  // The client has to see it before it waits for its next try.
-  await until(() => {
-    clock.advance(10)
-    return relay.connections.now === 1
-  })
-  t.equal(await provider.lookUp(key, HASH), null, 'by now it listens')
+  await t.rejects(over, { fault: 'network' })
+  await follow()
   fake.wallet.settle(charge.paymentHash)
   fake.notify(charge.paymentHash)
-  await until(() => notified.length > 0)
-  await provider.createCharge(key, request)
-  clock.advance(700_000)
-  for (let turns = 0; turns < 20; turns++) await setImmediate()
-  clock.advance(100_000)
-  await until(() => relay.connections.now === 0)
+  await until(() => told.length > 0)
+  t.same(told, [charge.paymentHash])
 })
 
 t.test('a payment is proved by its preimage, without another look-up', async t => {

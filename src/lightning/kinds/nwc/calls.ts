@@ -40,11 +40,6 @@ interface NwcError {
 
 export interface NwcWallet {
   readonly key: NwcKey
-  /** Our public key for this connection. */
-  readonly client: string
-  /** Encrypts between us and the wallet. */
-  readonly conversation: Conversation
-  readonly relays: readonly Relay[]
   /**
    * Sends a request. Returns the result, or an error whose code `accepts` takes.
    * @throws ProviderRefused, ProviderUnavailable
@@ -52,6 +47,11 @@ export interface NwcWallet {
   ask(method: NwcMethod, parameters: JsonRecord, accepts?: (code: string) => boolean): Promise<NwcResponse>
   /** The newest announcement on its relays; null for none. */
   announced(): Promise<NostrEvent | null>
+  /**
+   * Passes the wallet's notifications to `heard` until the signal of `follow` aborts or no relay carries them.
+   * @throws ProviderUnavailable
+   */
+  listen(heard: (message: unknown) => void): Promise<void>
 }
 
 type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError }
@@ -104,18 +104,38 @@ export class NwcCalls {
     run: (wallet: NwcWallet) => Promise<T>,
     priority: CallPriority = 'keyed'
   ): Promise<T> {
-    const read = readKeyForCall(key, 'nwc', readNwcKey)
-    const isOwn = key !== null && key === this.#options.ownKey
     const limit = new AbortController()
     const timer = this.#options.clock.after(this.#options.timeout, () => {
       limit.abort()
     })
     try {
-      return await run(this.#wallet(read, isOwn, limit.signal, priority))
+      return await this.#run(key, limit.signal, priority, run)
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  /**
+   * Runs without a time limit, until `signal` aborts. Its start counts against the budget.
+   * @throws as `within`
+   */
+  async follow(key: Secret<string>, signal: AbortSignal, run: (wallet: NwcWallet) => Promise<void>): Promise<void> {
+    await this.#run(key, signal, 'keyed', run)
+  }
+
+  async #run<T>(
+    key: Secret<string> | null,
+    limit: AbortSignal,
+    priority: CallPriority,
+    run: (wallet: NwcWallet) => Promise<T>
+  ): Promise<T> {
+    const read = readKeyForCall(key, 'nwc', readNwcKey)
+    const isOwn = key !== null && key === this.#options.ownKey
+    try {
+      return await run(this.#wallet(read, isOwn, limit, priority))
     } catch (error) {
       throw error instanceof KeyUnusable ? error.refusal : error
     } finally {
-      timer.cancel()
       this.#trim()
     }
   }
@@ -187,7 +207,15 @@ export class NwcCalls {
       if (newest !== null) this.#learn(key, readAnnouncement(newest).encryption)
       return newest
     }
-    return { key, client: publicKeyOf(secret), conversation, relays, ask, announced }
+    const listen: NwcWallet['listen'] = async heard => {
+      await this.#budget.spend(undefined, secret, priority)
+      const client = publicKeyOf(secret)
+      const opened = (event: NostrEvent): void => {
+        heard(messageIn(event, conversation))
+      }
+      await first(relays.map(relay => async () => await relay.follow(key.wallet, client, limit, opened)))
+    }
+    return { key, ask, announced, listen }
   }
 
   /**
@@ -292,16 +320,19 @@ const Reply = Type.Object({
 })
 type Reply = StaticDecode<typeof Reply>
 
-/** @throws ProviderUnavailable for unusable replies, without their content */
-function readReply(event: NostrEvent, method: NwcMethod, conversation: Conversation): Reply {
-  let text: string
+/** Undefined where it is not JSON encrypted for us. */
+function messageIn({ content }: NostrEvent, conversation: Conversation): unknown {
   try {
-    text = conversation.decrypt(event.content)
+    return jsonOrUndefined(conversation.decrypt(content))
   } catch (error) {
     if (!(error instanceof UndecryptableError)) throw error
-    throw unusableResponse('a message that is not encrypted for us')
+    return undefined
   }
-  const reply = requireResponse(Reply, jsonOrUndefined(text))
+}
+
+/** @throws ProviderUnavailable for unusable replies, without their content */
+function readReply(event: NostrEvent, method: NwcMethod, conversation: Conversation): Reply {
+  const reply = requireResponse(Reply, messageIn(event, conversation))
   if (reply.result_type !== null && reply.result_type !== method) throw unusableResponse('the result of another method')
   return reply
 }

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11-encode.ts'
-import { ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
+import { JsonRecord, ProviderRefused, unusableResponse, requireResponse } from '../../provider-calls/errors.ts'
 import { lightningCharge, agreedNetwork } from '../../provider-calls/lightning-charge.ts'
 import { unclear } from '../../provider-calls/pay-once.ts'
 import type { Charge, ChargeRequest, KeyVerdict, Provider } from '../../provider-calls/provider.ts'
@@ -19,7 +19,6 @@ import {
   type NwcTransaction
 } from './responses.ts'
 import { NO_ENCRYPTION, NwcCalls, type NwcWallet } from './calls.ts'
-import { News } from './news.ts'
 import { WalletSilent } from './faults.ts'
 import { addressKeyKind, type KindOptions } from '../kind.ts'
 import { readNwcKey } from './key.ts'
@@ -54,7 +53,7 @@ const NEEDED = ['make_invoice', 'lookup_invoice'] as const
  */
 function open(options: KindOptions): Provider {
   const { clock } = options
-  const news = new News(clock, options.settled)
+  const calls = new NwcCalls(options)
   /** Connections that may not list, with the time of the next try. */
   const unlisted = new LRUCache<string, number>({ max: 1000 })
   const transactionOf = async (wallet: NwcWallet, paymentHash: string): Promise<NwcTransaction | null> => {
@@ -64,15 +63,10 @@ function open(options: KindOptions): Provider {
     if (transaction?.paymentHash !== paymentHash) throw unusableResponse('a transaction of another hash')
     return transaction
   }
-  return walletProvider<readonly [NwcWallet]>('nwc', new NwcCalls(options), {
+  return walletProvider<readonly [NwcWallet]>('nwc', calls, {
     // Some wallets do not notify, and none can while the relay is disconnected.
     payout: { lightning: true, chain: false, mostFee: { sats: 10, percent: 1 } },
-    createCharge: async (request, wallet) => {
-      const charge = await newInvoice(wallet, request)
-      // Invoices made ahead are for routes, whose payers show a preimage.
-      if (request.priority !== 'ahead') news.expect(wallet, charge.paymentHash, charge.expiresAt)
-      return charge
-    },
+    createCharge: (request, wallet) => newInvoice(wallet, request),
     lookUp: async (chargeId, wallet) => {
       const transaction = await transactionOf(wallet, chargeId)
       if (transaction === null) return null
@@ -102,6 +96,16 @@ function open(options: KindOptions): Provider {
         // Some return short pages, so only an empty one is the last.
         return { charges, next: page.length === 0 ? null : offset + page.length }
       }),
+    /** `payment_received`, which many wallets send. */
+    follow: (key, signal, settled) =>
+      calls.follow(key, signal, wallet =>
+        wallet.listen(message => {
+          const { notification_type: type, notification } = readResponse(JsonRecord, message) ?? {}
+          const payment = readNwcTransaction(notification, clock.now())
+          if (type === 'payment_received' && payment?.type !== 'outgoing' && payment?.state === 'settled')
+            settled({ chargeId: payment.paymentHash, state: null })
+        })
+      ),
     /** Reads the announcement and the connection's rights, and makes an invoice. */
     checkKey: async wallet => {
       const event = await silentAs(silence(false), wallet.announced())
@@ -128,9 +132,6 @@ function open(options: KindOptions): Provider {
         const payment = readPaid(response.result, paymentHash, clock.now())
         return payment === null ? unclear('a payment without its preimage') : { outcome: 'sent', payment }
       }
-    },
-    close: () => {
-      news.close()
     }
   })
 }

@@ -1,10 +1,9 @@
-import type { Timer } from '../../../platform/system/clock.ts'
 import { NothingSent } from '../../provider-calls/errors.ts'
 import { KeyUnusable } from '../../provider-calls/keyed-calls.ts'
 import { jsonOrUndefined } from '../../../platform/system/json.ts'
 import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls/web-socket.ts'
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
-import { EventGate, firstOf, NewsListeners, type NewsListener } from './news.ts'
+import { EventGate, firstOf } from './news.ts'
 import { abusedBy, lateResponse, lateRelay, responseLost, relayRefusal, relayUnavailable, unreached } from './faults.ts'
 
 interface Ends<T> {
@@ -34,6 +33,15 @@ interface Query extends Ends<readonly NostrEvent[]> {
   isAgain: boolean
 }
 
+interface Listener extends Ends<void> {
+  /** Sender's and receiver's public keys. */
+  readonly wallet: string
+  readonly client: string
+  heard(event: NostrEvent): void
+}
+
+/** Followed connections; the others are polled. */
+const MAX_LISTENERS = 250
 /** Response subscriptions per connection, and requests in each: relays allow about 20 of 100 entries. */
 const MAX_SUBSCRIPTIONS = 12
 const MAX_REQUESTS = 50
@@ -60,7 +68,7 @@ export class Relay {
   #fresh: Waiting[] = []
   readonly #subscriptions = new Map<string, Set<Waiting>>()
   readonly #queries = new Map<string, Query>()
-  readonly #listeners = new NewsListeners()
+  readonly #listeners = new Set<Listener>()
   #connection: WebSocketConnection | null = null
   #gate: EventGate | null = null
   #count = 0
@@ -71,7 +79,6 @@ export class Relay {
   #restsUntil = 0
   #fault: Error | null = null
   #idleSince = 0
-  #retry: Timer | null = null
 
   constructor(options: Omit<WebSocketOptions, 'unreached'>) {
     this.#options = { ...options, unreached }
@@ -129,25 +136,31 @@ export class Relay {
     })
   }
 
-  /** Replaces a listener for the same two; false where there are too many. */
-  listen(listener: NewsListener): boolean {
-    if (!this.#listeners.add(listener)) return false
-    this.#isNewsStale = true
-    this.#plan()
-    return true
-  }
-
-  unlisten(listener: NewsListener): void {
-    if (!this.#listeners.remove(listener)) return
-    this.#isNewsStale = true
-    this.#rest()
-    this.#plan()
+  /**
+   * Passes verified notifications of a wallet to a client until `signal` aborts.
+   * @throws ProviderUnavailable where the connection ends or the wallet floods
+   */
+  async follow(wallet: string, client: string, signal: AbortSignal, heard: Listener['heard']): Promise<void> {
+    if (this.#listeners.size >= MAX_LISTENERS) throw new NothingSent(undefined, undefined, undefined, 'rate')
+    await this.#within<void>(signal, ends => {
+      const changed = (): void => {
+        this.#isNewsStale = true
+        this.#plan()
+      }
+      const end = (): void => {
+        this.#listeners.delete(listener)
+        this.#rest()
+        changed()
+      }
+      const listener: Listener = { wallet, client, heard, ...after(end, ends) }
+      this.#listeners.add(listener)
+      changed()
+      return listener.resolve
+    })
   }
 
   close(): void {
     this.#isClosed = true
-    this.#listeners.clear()
-    this.#retry?.cancel()
     this.#connection?.end()
     this.#lost(responseLost(), true)
   }
@@ -249,7 +262,13 @@ export class Relay {
     }
     if (!this.#isNewsStale) return
     this.#isNewsStale = false
-    this.#send(this.#listeners.size === 0 ? ['CLOSE', NEWS] : ['REQ', NEWS, this.#listeners.filter()])
+    const listeners = [...this.#listeners]
+    const filter = {
+      kinds: [KINDS.notification, KINDS.oldNotification],
+      authors: [...new Set(listeners.map(({ wallet }) => wallet))],
+      '#p': [...new Set(listeners.map(({ client }) => client))]
+    }
+    this.#send(listeners.length === 0 ? ['CLOSE', NEWS] : ['REQ', NEWS, filter])
   }
 
   #place(): readonly [string, Set<Waiting>] | null {
@@ -285,12 +304,7 @@ export class Relay {
     const event = readNostrEvent(value)
     const gate = this.#gate
     if (event === null || gate === null) return
-    if (name === NEWS) {
-      // A flooding wallet is polled instead, which protects others on this relay.
-      const flooding = this.#listeners.heard(event, gate)
-      if (flooding !== undefined) this.unlisten(flooding)
-      return
-    }
+    if (name === NEWS) return this.#heardNews(event, gate)
     const query = this.#queries.get(name)
     if (query !== undefined) {
       const { found, wallet } = query
@@ -302,6 +316,17 @@ export class Relay {
     const waiting = firstOf(event, 'e', id => this.#waiting.get(id))
     if (waiting?.isSent !== true || event.kind !== KINDS.response || event.pubkey !== waiting.wallet) return
     gate.verify(event, () => this.#waiting.get(waiting.event.id) === waiting, waiting.resolve)
+  }
+
+  #heardNews(event: NostrEvent, gate: EventGate): void {
+    const isNews = event.kind === KINDS.notification || event.kind === KINDS.oldNotification
+    for (const listener of isNews ? this.#listeners : []) {
+      if (listener.wallet !== event.pubkey || firstOf(event, 'p', client => client === listener.client) !== true)
+        continue
+      // A flooding wallet is polled instead, which protects others on this relay.
+      if (gate.takesFrom(event.pubkey)) gate.verify(event, () => this.#listeners.has(listener), listener.heard)
+      else listener.reject(abusedBy())
+    }
   }
 
   #listening(name: string): void {
@@ -335,16 +360,15 @@ export class Relay {
     this.#gate?.close()
     this.#fault = fault
     this.#subscriptions.clear()
-    this.#isNewsStale = true
+    // Followers come again in their own time.
+    for (const listener of this.#listeners) listener.reject(fault)
     // Reset by a relay's first message.
     const rest = this.#failures === 0 ? 0 : FIRST_REST * 2 ** Math.min(this.#failures - 1, 10)
     this.#failures++
     this.#restsUntil = Math.max(this.#restsUntil, this.#options.clock.monotonic() + Math.min(rest, LONGEST_REST))
     if (isUnreached) this.#refuse(fault)
     else this.#askAgain()
-    if (this.#isClosed || this.isIdle) return
-    if (this.#listeners.size > 0) this.#listenAgain()
-    if (this.#waiting.size > 0 || this.#queries.size > 0) this.#ensure()
+    if (!this.#isClosed && !this.isIdle) this.#ensure()
   }
 
   #askAgain(): void {
@@ -360,18 +384,10 @@ export class Relay {
     }
   }
 
-  #listenAgain(): void {
-    this.#retry?.cancel()
-    const wait = Math.max(FIRST_REST, this.#restsUntil - this.#options.clock.monotonic())
-    this.#retry = this.#options.clock.after(wait, () => {
-      if (!this.#isClosed && this.#listeners.size > 0) this.#ensure()
-    })
-  }
-
   /** Rejects all. Requests sent on an earlier connection may have arrived. */
   #refuse(fault: Error): void {
     for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? responseLost() : fault)
-    for (const query of this.#queries.values()) query.reject(fault)
+    for (const one of [...this.#queries.values(), ...this.#listeners]) one.reject(fault)
   }
 
   /** Treats a relay silent since `since` as dead, so that requests are retried. */
