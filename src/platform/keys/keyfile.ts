@@ -145,7 +145,8 @@ export function rotateMaster(dataDir: string, random: Random = systemRandom): st
   return file
 }
 
-function readPrivate(file: string): string | null {
+/** Null when there is none. @throws CodedError when others could read it */
+export function readPrivate(file: string): string | null {
   if (!existsSync(file)) return null
   // Windows has no such bits.
   const open = process.platform === 'win32' ? 0 : statSync(file).mode & 0o077
@@ -154,7 +155,8 @@ function readPrivate(file: string): string | null {
   return readFileSync(file, 'utf8')
 }
 
-function writePrivate(file: string, text: string, present: 'replace' | 'keep'): void {
+/** Writes a file atomically, readable by its owner alone, or keeps one that is there. */
+export function writePrivate(file: string, text: string, present: 'replace' | 'keep'): void {
   const folder = dirname(file)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const unfinished = `${file}.${process.pid}.${randomToken(6)}`

@@ -150,7 +150,7 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
     t.match(await provider.createPayout(key, refund), { status: 'confirmed' })
     t.equal(fake.wallet.sendings, 1)
     const listened = await provider.createCharge(key, { amountSats: 22, description: 'Tea', expirySeconds: 600 })
-    const following = provider.follow(key, t.signal, ({ chargeId }) => notified.push(chargeId))
+    const following = provider.follow(key, new AbortController().signal, ({ chargeId }) => notified.push(chargeId))
     following.catch(() => {})
     await provider.lookUp(key, listened.chargeId)
     fake.wallet.settle(listened.chargeId)

@@ -7,7 +7,7 @@ import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
 import { openSeats } from '../../../src/lightning/providers/seats.ts'
 import { providerOperations } from '../../../src/lightning/providers/operations.ts'
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
-import { SqlSandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
+import { SandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { eachDatabase, openTestDatabase, temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -19,7 +19,7 @@ const request = { amountSats: 21, description: 'a quote about money', expirySeco
 
 function setUp(database: Database) {
   const clock = new ManualClock()
-  const store = new SqlSandboxStore(database.sql)
+  const store = new SandboxStore(database.sql)
   return { clock, store, sandbox: new SandboxProvider({ store, nodeKey, clock }) }
 }
 
@@ -121,7 +121,7 @@ void eachDatabase(t, 'the sandbox', async (t: T, database) => {
 t.test('an unavailable database is 503, never an invoice without a row', async t => {
   const database = await openTestDatabase(t)
   const clock = new ManualClock()
-  const store = new SqlSandboxStore(database.sql)
+  const store = new SandboxStore(database.sql)
   await database.close()
   const sandbox = new SandboxProvider({ store, nodeKey, clock })
   await t.rejects(sandbox.createCharge(null, request), { status: 503, headers: ['Retry-After', '5'] })

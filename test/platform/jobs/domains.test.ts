@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { JobDeclaration } from '../../../src/platform/jobs/jobs.ts'
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
-import { SqlSandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
+import { SandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
 import { fixture as challenges } from '../../selling/challenges/fixture.ts'
 import { fixture as payments } from '../../payments/payments/fixture.ts'
 import { fixtureOn as refunds } from '../../payments/refunds/fixture.ts'
@@ -62,7 +62,7 @@ const domains: Readonly<
     return [made.another(store.store).jobs, store, { 'refunds-follow-up': 'takeDue' }]
   },
   sandbox: async () => {
-    const store = watched(new SqlSandboxStore(database.sql))
+    const store = watched(new SandboxStore(database.sql))
     const sandbox = new SandboxProvider({ store: store.store, nodeKey: Buffer.alloc(32, 7), clock: new ManualClock() })
     return [sandbox.jobs, store, { 'sandbox-purge': 'purge' }]
   }

@@ -24,7 +24,7 @@ import type {
   ProviderNotification
 } from '../../provider-calls/provider.ts'
 import { draftPayout, payoutAt } from './payouts.ts'
-import { type SandboxState, type SandboxStore, SqlSandboxStore } from './store.ts'
+import { type SandboxState, SandboxStore } from './store.ts'
 import { Type } from 'typebox'
 import { orNull } from '../../../engine/formats/response-schema.ts'
 import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
@@ -113,52 +113,29 @@ export class SandboxProvider implements Provider {
     const preimage = Buffer.from(this.#random(32))
     const paymentHash = hash('sha256', preimage, 'hex')
     const description = shortDescription(request.description)
-    try {
-      const invoice = encodeInvoice(
-        {
-          network: 'regtest',
-          amountMsat: BigInt(request.amountSats) * 1000n,
-          paymentHash,
-          paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
-          timestamp,
-          expirySeconds: request.expirySeconds,
-          description,
-          ...(request.hashed === undefined ? {} : { descriptionHash: request.hashed.hash })
-        },
-        this.#nodeKey
-      )
-      const chargeId = `sbx_${randomUUID()}`
-      const expiresAt = (timestamp + request.expirySeconds) * 1000
-      const row = {
-        chargeId,
-        paymentHash,
-        preimage: preimage.toString('hex'),
-        invoice,
-        amountSats: request.amountSats,
-        description,
-        createdAt: timestamp * 1000,
-        expiresAt
-      }
-      const charge: Charge = {
-        chargeId,
-        invoice,
-        paymentHash,
-        expiresAt,
+    const { amountSats, expirySeconds, hashed } = request
+    const invoice = encodeInvoice(
+      {
         network: 'regtest',
-        onchainAddress: null,
-        checkoutUrl: null
-      }
-      await this.#store.insert(row)
-      return charge
-    } catch (error) {
-      throw asUnavailable(error)
-    }
+        amountMsat: BigInt(amountSats) * 1000n,
+        paymentHash,
+        paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
+        timestamp,
+        expirySeconds,
+        description,
+        ...(hashed && { descriptionHash: hashed.hash })
+      },
+      this.#nodeKey
+    )
+    const expiresAt = (timestamp + expirySeconds) * 1000
+    const made = { chargeId: `sbx_${randomUUID()}`, paymentHash, invoice, expiresAt }
+    const row = { ...made, preimage: preimage.toString('hex'), amountSats, description, createdAt: timestamp * 1000 }
+    await reached(this.#store.insert(row))
+    return { ...made, network: 'regtest', onchainAddress: null, checkoutUrl: null }
   }
 
   async lookUp(_key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    const row = await this.#store.byChargeId(chargeId).catch((error: unknown) => {
-      throw asUnavailable(error)
-    })
+    const row = await reached(this.#store.byChargeId(chargeId))
     if (row === null) return null
     if (row.settledAt !== null) return { status: 'paid', receivedSats: row.amountSats, settledAt: row.settledAt }
     // A pending payment that never arrived expires; a partial one stays.
@@ -172,9 +149,7 @@ export class SandboxProvider implements Provider {
     const fault = key === null ? null : (faultOf(key) ?? lacksScope(key, receiveOnlyKey, payoutScope))
     if (fault !== null) throw fault
     const now = this.#clock.now()
-    const held = await this.#store.payoutByReference(request.reference).catch((error: unknown) => {
-      throw asUnavailable(error)
-    })
+    const held = await reached(this.#store.payoutByReference(request.reference))
     if (held !== null) return payoutAt(held, now)
     const draft = draftPayout(request, now, this.#random)
     // A connection broken during the statement may have paid.
@@ -191,9 +166,7 @@ export class SandboxProvider implements Provider {
     _key: Secret<string> | null,
     { reference }: Pick<PayoutRequest, 'reference'>
   ): Promise<Payout | null> {
-    const payout = await this.#store.payoutByReference(reference).catch((error: unknown) => {
-      throw asUnavailable(error)
-    })
+    const payout = await reached(this.#store.payoutByReference(reference))
     return payout === null ? null : payoutAt(payout, this.#clock.now())
   }
 
@@ -211,9 +184,7 @@ export class SandboxProvider implements Provider {
    */
   async settle(invoice: string): Promise<SandboxPayment> {
     const paymentHash = readHash(invoice)
-    const settlement = await this.#store.settle(paymentHash, this.#clock.now()).catch((error: unknown) => {
-      throw asUnavailable(error)
-    })
+    const settlement = await reached(this.#store.settle(paymentHash, this.#clock.now()))
     if (settlement.kind === 'unknown') {
       throw unknownInvoice()
     }
@@ -236,42 +207,40 @@ export class SandboxProvider implements Provider {
    */
   async bring(invoice: string, state: SandboxState['state'], receivedSats: number | null): Promise<BroughtInvoice> {
     const paymentHash = readHash(invoice)
-    try {
-      const row = await this.#store.byPaymentHash(paymentHash)
-      if (row === null) throw unknownInvoice()
-      const part = receivedSats ?? Math.floor(row.amountSats / 2)
-      if (state !== 'underpaid' && receivedSats !== null)
-        throw new LongError(VALIDATION, 'Invalid amount', 'receivedSats is for underpaid alone.')
-      if (state === 'underpaid' && (part < 1 || part >= row.amountSats)) {
-        throw new LongError(
-          VALIDATION,
-          'Invalid amount',
-          `A part of an invoice for ${row.amountSats} sat is at least 1 and less than that, not ${part}.`
-        )
-      }
-      const brought = await this.#store.bring(
-        paymentHash,
-        state === 'underpaid' ? { state, receivedSats: part } : { state },
-        this.#clock.now()
+    const row = await reached(this.#store.byPaymentHash(paymentHash))
+    if (row === null) throw unknownInvoice()
+    const part = receivedSats ?? Math.floor(row.amountSats / 2)
+    if (state !== 'underpaid' && receivedSats !== null)
+      throw new LongError(VALIDATION, 'Invalid amount', 'receivedSats is for underpaid alone.')
+    if (state === 'underpaid' && (part < 1 || part >= row.amountSats))
+      throw new LongError(
+        VALIDATION,
+        'Invalid amount',
+        `A part of an invoice for ${row.amountSats} sat is at least 1 and less than that, not ${part}.`
       )
-      if (brought === null)
-        throw new LongError(
-          CONFLICT,
-          'Not possible any more',
-          `The invoice is paid, has expired, or has as much of its amount already: it cannot become ${state}.`
-        )
-      return { paymentHash, state, amountSats: brought.amountSats, receivedSats: brought.receivedSats }
-    } catch (error) {
-      throw asUnavailable(error)
-    }
+    const to = state === 'underpaid' ? { state, receivedSats: part } : { state }
+    const brought = await reached(this.#store.bring(paymentHash, to, this.#clock.now()))
+    if (brought === null)
+      throw new LongError(
+        CONFLICT,
+        'Not possible any more',
+        `The invoice is paid, has expired, or has as much of its amount already: it cannot become ${state}.`
+      )
+    return { paymentHash, state, amountSats: brought.amountSats, receivedSats: brought.receivedSats }
   }
 
   /**
-   * A notification in a provider's form: JSON `{"chargeId": "sbx_…"}`, signed with the account's key. The
+   * Reads the sandbox's notification: JSON `{"chargeId": "sbx_…"}`, with the hex HMAC-SHA256 of the bytes under the
+   * account's key in `X-Sandbox-Signature`. Lets receivers be tested without a real provider (decision 163). The
    * sandbox sends none automatically.
+   * @throws ProviderNotificationError for another form
    */
-  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    return readSandboxNotification(headers, body)
+  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification {
+    const { chargeId } = parseNotification(SandboxEvent, body)
+    return {
+      chargeId: requireSubject(chargeId, 'charge'),
+      verify: secret => isSigned(body, headers.get('x-sandbox-signature') ?? '', secret)
+    }
   }
 
   /** Deletes invoices 30 days after expiry; payments are no longer looked up by then. Run periodically. */
@@ -314,26 +283,16 @@ function readHash(invoice: string): string {
   }
 }
 
-function asUnavailable(error: unknown): unknown {
-  return isConnectionFault(error)
-    ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
-    : error
+/** @throws ProviderUnavailable while the database is down */
+async function reached<T>(work: Promise<T>): Promise<T> {
+  return await work.catch((error: unknown) => {
+    throw isConnectionFault(error)
+      ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
+      : error
+  })
 }
 
 const SandboxEvent = Type.Object({ chargeId: orNull(Type.String({ pattern: '^[\\w-]{1,100}$' })) })
-
-/**
- * Reads the sandbox's notification: JSON `{"chargeId": "sbx_…"}`, with the hex HMAC-SHA256 of the bytes under the
- * account's key in `X-Sandbox-Signature`. Lets receivers be tested without a real provider (decision 163).
- * @throws ProviderNotificationError for another form
- */
-function readSandboxNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification {
-  const { chargeId } = parseNotification(SandboxEvent, body)
-  return {
-    chargeId: requireSubject(chargeId, 'charge'),
-    verify: secret => isSigned(body, headers.get('x-sandbox-signature') ?? '', secret)
-  }
-}
 
 /** Its node key is in `<data>/sandbox-node.key`, created on first use. */
 export const sandbox: ProviderKind = {
@@ -346,7 +305,7 @@ export const sandbox: ProviderKind = {
   keyFault: () => undefined,
   open: ({ database, dataDir, clock, settled }) =>
     new SandboxProvider({
-      store: new SqlSandboxStore(database.sql),
+      store: new SandboxStore(database.sql),
       nodeKey: loadNodeKey(join(dataDir, 'sandbox-node.key')),
       clock,
       settled

@@ -28,8 +28,7 @@ export type SandboxState =
   | { readonly state: 'underpaid'; /** Less than the invoice asks for. */ readonly receivedSats: number }
 
 type SandboxSettlement =
-  | { readonly kind: 'paid'; readonly invoice: SandboxInvoice }
-  | { readonly kind: 'expired'; readonly invoice: SandboxInvoice }
+  | { readonly kind: 'paid' | 'expired'; readonly invoice: SandboxInvoice }
   | { readonly kind: 'unknown' }
 
 export interface SandboxPayout {
@@ -57,34 +56,6 @@ type PayoutVerdict =
       /** Whether one of the sandbox's own invoices settled now. */ readonly settled: boolean
     }
   | { readonly kind: 'already paid' }
-
-export interface SandboxStore {
-  /** Inserts an invoice; afterwards any process can settle it. */
-  insert(invoice: NewSandboxInvoice): Promise<void>
-  byChargeId(chargeId: string): Promise<SandboxInvoice | null>
-  byPaymentHash(paymentHash: string): Promise<SandboxInvoice | null>
-  /**
-   * Brings a payable invoice into a state. Partial amounts only grow, and never expire or reset.
-   * @returns the invoice, or null where impossible
-   */
-  bring(paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null>
-  /**
-   * Settles an invoice in one statement: concurrent callers all get `paid` with the same preimage and first
-   * `settledAt`. Expired ones never settle; one settled in time stays paid.
-   */
-  settle(paymentHash: string, now: number): Promise<SandboxSettlement>
-  /**
-   * Inserts a payout and settles its invoice, if the sandbox's own, in one statement. A known reference is returned
-   * unchanged; no invoice is paid twice.
-   */
-  payOut(payout: SandboxPayout): Promise<PayoutVerdict>
-  payoutByReference(reference: string): Promise<SandboxPayout | null>
-  /**
-   * Deletes up to `limit` invoices that expired before `before` (milliseconds).
-   * @returns the count
-   */
-  purge(before: number, limit: number): Promise<number>
-}
 
 const invoiceRows: Records<SandboxInvoice> = records({
   chargeId: text(),
@@ -127,7 +98,7 @@ const INSERT = overRows<NewSandboxInvoice>(
   (given, columns) => `insert into sandbox_invoices (${columns}) select ${columns} from ${given}`
 )
 
-export class SqlSandboxStore implements SandboxStore {
+export class SandboxStore {
   readonly #sql: Sql
   readonly #inserts: Batch<NewSandboxInvoice, null>
 
@@ -142,6 +113,7 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
+  /** Inserts an invoice; afterwards any process can settle it. */
   async insert(invoice: NewSandboxInvoice): Promise<void> {
     await this.#inserts.add(invoice)
   }
@@ -156,6 +128,10 @@ export class SqlSandboxStore implements SandboxStore {
     return await invoiceRows.one(sql`select * from sandbox_invoices where payment_hash = ${paymentHash}`)
   }
 
+  /**
+   * Brings a payable invoice into a state. Partial amounts only grow, and never expire or reset.
+   * @returns the invoice, or null where impossible
+   */
   async bring(paymentHash: string, to: SandboxState, now: number): Promise<SandboxInvoice | null> {
     const sql = this.#sql
     const at = new Date(now)
@@ -171,6 +147,10 @@ export class SqlSandboxStore implements SandboxStore {
     )
   }
 
+  /**
+   * Settles an invoice in one statement: concurrent callers all get `paid` with the same preimage and first
+   * `settledAt`. Expired ones never settle; one settled in time stays paid.
+   */
   async settle(paymentHash: string, now: number): Promise<SandboxSettlement> {
     const sql = this.#sql
     const settled = await invoiceRows.one(sql`
@@ -182,6 +162,10 @@ export class SqlSandboxStore implements SandboxStore {
     return left === null ? { kind: 'unknown' } : { kind: 'expired', invoice: left }
   }
 
+  /**
+   * Inserts a payout and settles its invoice, if the sandbox's own, in one statement. A known reference is returned
+   * unchanged; no invoice is paid twice.
+   */
   async payOut(payout: SandboxPayout): Promise<PayoutVerdict> {
     const sql = this.#sql
     const now = new Date(payout.createdAt)
@@ -208,6 +192,10 @@ export class SqlSandboxStore implements SandboxStore {
     return await payoutRows.one(sql`select * from sandbox_payouts where reference = ${reference}`)
   }
 
+  /**
+   * Deletes up to `limit` invoices that expired before `before` (milliseconds).
+   * @returns the count
+   */
   async purge(before: number, limit: number): Promise<number> {
     const sql = this.#sql
     const gone = await sql`
