@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
-import { encodeMacaroon } from '../../src/lightning/l402/macaroon.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { selfSigned } from './certificate.ts'
 import { startNodeServer, type NodeFault, type NodeServer } from './node-server.ts'
@@ -164,7 +163,7 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
     wallet,
     followers,
     key: (permissions: readonly Permission[] = EVERYTHING, host = '127.0.0.1') => {
-      const macaroon = baked(permissions, randomBytes(16))
+      const macaroon = baked()
       macaroons.set(macaroon.toString('hex'), new Set(permissions))
       return lndConnect(`${host}:${port}`, tls.certificate, macaroon)
     },
@@ -447,20 +446,7 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
   ]
 }
 
-/** A macaroon as lnd bakes it: its identifier has the operations. */
-export function baked(permissions: readonly string[], nonce: Uint8Array = Buffer.alloc(16, 7)): Buffer {
-  const entities = new Map<string, string[]>()
-  for (const permission of permissions) {
-    const [entity = '', action = ''] = permission.split(':')
-    entities.set(entity, [...(entities.get(entity) ?? []), action])
-  }
-  const operations = [...entities].map(([entity, actions]) =>
-    field(3, Buffer.concat([field(1, Buffer.from(entity)), ...actions.map(action => field(2, Buffer.from(action)))]))
-  )
-  const identifier = Buffer.concat([Buffer.from([3]), field(1, nonce), field(2, Buffer.from('0')), ...operations])
-  return encodeMacaroon({ location: 'lnd', identifier, caveats: [], signature: Buffer.alloc(32, 9) })
-}
-
-function field(number: number, bytes: Uint8Array): Buffer {
-  return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
+/** A macaroon of the version that lnd bakes. */
+export function baked(): Buffer {
+  return Buffer.concat([Buffer.of(2), randomBytes(31)])
 }

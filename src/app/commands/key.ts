@@ -16,7 +16,7 @@ export const keyHelp: Help = {
   takes: NAMES,
   words: nodeKinds,
   details: `Reads tls.cert and the first of boltgate.macaroon, invoice.macaroon and admin.macaroon in the node's folder. Prints the
-key on standard output, and what the macaroon permits on standard error.`,
+key on standard output, and which macaroon it took on standard error.`,
   flags: {
     '--dir <folder>': `Folder of the node (default: ${FOLDERS})`,
     '--macaroon <file>': 'Macaroon to use instead',

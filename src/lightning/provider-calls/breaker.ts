@@ -170,7 +170,7 @@ function verdictOf(error: unknown): 'failed' | 'answered' | 'not called' {
 }
 
 /**
- * A provider behind circuit breakers. Five consecutive failures open one for 10 s, then one call probes; each failed
+ * A provider that `walletProvider` made, behind circuit breakers. Five consecutive failures open one for 10 s, then one call probes; each failed
  * probe doubles the pause up to 60 s (1 s to 5 s where connections are refused). Meanwhile calls fail immediately with
  * the true Retry-After, and refused payouts were not sent.
  */
@@ -183,26 +183,20 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     async (key: Key, ...rest: Rest): Promise<Result> =>
       await breakers.run(hostOf(key), () => call(key, ...rest))
   const hostOf = (key: Secret<string> | null): string => options.hostOf?.(key) ?? ''
-  const { createFiatCharge, createPayout, lookUpPayout, readNotification, listSettled, subscribe, follow } = provider
+  const { createFiatCharge, createPayout, lookUpPayout, listSettled, subscribe } = provider
   return {
-    kind: provider.kind,
-    capabilities: provider.capabilities,
-    keyless: provider.keyless,
-    createCharge: through(provider.createCharge.bind(provider)),
-    lookUp: through(provider.lookUp.bind(provider)),
-    validateKey: through(provider.validateKey.bind(provider)),
-    ...(createPayout === undefined ? {} : { createPayout: through(createPayout.bind(provider)) }),
-    ...(lookUpPayout === undefined ? {} : { lookUpPayout: through(lookUpPayout.bind(provider)) }),
-    ...(createFiatCharge === undefined ? {} : { createFiatCharge: through(createFiatCharge.bind(provider)) }),
-    ...(listSettled === undefined ? {} : { listSettled: through(listSettled.bind(provider)) }),
-    ...(subscribe === undefined ? {} : { subscribe: through(subscribe.bind(provider)) }),
-    // Has its own backoff and says nothing of other calls.
-    ...(follow === undefined ? {} : { follow: follow.bind(provider) }),
-    // Makes no call.
-    ...(readNotification === undefined ? {} : { readNotification: readNotification.bind(provider) }),
+    // A stream has its own backoff and says nothing of other calls; reading a notification makes none.
+    ...provider,
+    createCharge: through(provider.createCharge),
+    lookUp: through(provider.lookUp),
+    validateKey: through(provider.validateKey),
+    ...(createPayout && { createPayout: through(createPayout) }),
+    ...(lookUpPayout && { lookUpPayout: through(lookUpPayout) }),
+    ...(createFiatCharge && { createFiatCharge: through(createFiatCharge) }),
+    ...(listSettled && { listSettled: through(listSettled) }),
+    ...(subscribe && { subscribe: through(subscribe) }),
     isLeftAlone: key => breakers.isOpen(hostOf(key)),
     hostOf,
-    troubles: () => breakers.report(),
-    close: () => provider.close()
+    troubles: () => breakers.report()
   }
 }

@@ -262,18 +262,12 @@ export class KeyedCalls<Server extends KeyedServer> {
 
   #open(server: KeyedServer, trusted: boolean, place: string): ProviderHttp {
     const { timeout, clock } = this.#options
-    const { authorize, messageOf, hasTexts, refusals, meaningOf, largest } = this.#kind
     return new ProviderHttp({
+      ...this.#kind,
       url: server.base ?? server.origin,
       timeout,
       clock,
       budget: this.#budget,
-      authorize,
-      messageOf,
-      ...(hasTexts === undefined ? {} : { hasTexts }),
-      ...(refusals === undefined ? {} : { refusals }),
-      ...(meaningOf === undefined ? {} : { meaningOf }),
-      ...(largest === undefined ? {} : { largest }),
       connect: this.#connector(server, trusted, place)
     })
   }

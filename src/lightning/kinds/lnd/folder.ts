@@ -12,17 +12,13 @@ import { type NodeFolder, type NodeKey, NODE_FOLDER } from '../kind.ts'
 import { CodedError } from '../../../platform/system/errors.ts'
 import { isIP } from 'node:net'
 import { Secret } from '../../../platform/keys/secrets.ts'
-import { decodeMacaroon, MacaroonError } from '../../l402/macaroon.ts'
 
 const REST_PORT = '8080'
 /** Ours first, then lnd's own; the first found is used. */
 const OWN_MACAROON = 'boltgate.macaroon'
 const LND_MACAROONS = ['invoice.macaroon', 'admin.macaroon']
-const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
-const REFUNDING = ['offchain:write', 'onchain:read', 'onchain:write']
-const NEEDED = ['invoices:read', 'invoices:write']
-/** Harmless; used when granted. */
-const ALSO_USED = ['info:read']
+/** Permissions that receiving needs, spelled as `lncli bakemacaroon` does. */
+export const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
 
 const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')}`
 
@@ -35,7 +31,9 @@ export function keyOfFolder({ dir, credential, network, address, isPublic }: Nod
     throw new CodedError(NODE_FOLDER, `There is no folder ${dir}. Name lnd's own with --dir, where its tls.cert is.`)
   const file = credential ?? findMacaroon(dir, network)
   const bytes = read(file, 'A macaroon')
-  const remarks = [`The macaroon is ${file}.`, ...remarksOn(bytes, basename(file))]
+  const remarks = [`The macaroon is ${file}.`]
+  if (basename(file) === 'admin.macaroon')
+    remarks.push(`It may do everything that the node can. One that is enough to receive: ${BAKE}`)
   const host = hostOf(address, portOf(dir))
   if (host.isLocal)
     remarks.push(
@@ -109,42 +107,6 @@ function findMacaroon(dir: string, network: string | null): string {
   return first.file
 }
 
-/** @throws NodeFolderError for one that cannot make invoices */
-function remarksOn(macaroon: Uint8Array, name: string): string[] {
-  const permissions = permissionsOf(macaroon)
-  if (permissions === null)
-    return name === 'admin.macaroon'
-      ? [`By its name it may do everything that the node can. One that is enough to receive: ${BAKE}`]
-      : []
-  const missing = NEEDED.filter(one => !permissions.includes(one))
-  if (missing.length > 0)
-    throw new CodedError(
-      NODE_FOLDER,
-      `The macaroon ${name} lacks ${missing.join(' and ')}, without which no invoice is made. This makes one that is enough: ${BAKE}`
-    )
-  const used = [...RECEIVING, ...REFUNDING, ...ALSO_USED]
-  const more = permissions.filter(one => !used.includes(one))
-  const remarks = []
-  if (more.length > 0) {
-    const who =
-      name === 'admin.macaroon'
-        ? 'It is admin.macaroon, which may do everything that the node can'
-        : 'It may do more than the gateway uses'
-    remarks.push(`${who} (${shortened(more)}). One that is enough to receive: ${BAKE}`)
-  }
-  if (!permissions.includes('offchain:write'))
-    remarks.push(`It can receive and not refund; for that bake one with ${REFUNDING.join(' ')} too.`)
-  else if (more.length === 0) remarks.push('It may also pay, which refunds need.')
-  if (!permissions.includes('offchain:read'))
-    remarks.push('Without offchain:read all invoices name the unannounced channels of the node.')
-  return remarks
-}
-
-function shortened(names: readonly string[]): string {
-  const shown = names.slice(0, 4).join(', ')
-  return names.length > 4 ? `${shown} and ${names.length - 4} more` : shown
-}
-
 /** Port of `restlisten` in `lnd.conf`, or lnd's default. */
 function portOf(dir: string): string {
   const file = join(dir, 'lnd.conf')
@@ -214,59 +176,4 @@ function nameOf(certificate: X509Certificate, hostname: string): string | null {
     .filter(name => name.startsWith('DNS:'))
     .map(name => name.slice('DNS:'.length))
   return names.find(name => certificate.checkHost(name) !== undefined && isIP(name) === 0) ?? null
-}
-
-/** Version byte that lnd's bakery writes first. */
-const BAKERY_VERSION = 3
-const BYTES = 2
-const OPERATIONS = 3
-const ENTITY = 1
-const ACTION = 2
-
-/**
- * Permissions of an lnd macaroon, spelled as `lncli bakemacaroon` does, such as `invoices:read`; null for another
- * issuer's. The identifier is `MacaroonId` of gopkg.in/macaroon-bakery.v2: nonce, root key id, and operations.
- */
-export function permissionsOf(macaroon: Uint8Array): string[] | null {
-  let identifier: Uint8Array
-  try {
-    ;({ identifier } = decodeMacaroon(macaroon))
-  } catch (error) {
-    if (error instanceof MacaroonError) return null
-    throw error
-  }
-  if (identifier[0] !== BAKERY_VERSION) return null
-  const operations = fields(identifier.subarray(1))?.filter(({ number }) => number === OPERATIONS)
-  const found: string[] = []
-  for (const { bytes } of operations ?? []) {
-    const parts = fields(bytes)
-    const entity = parts?.find(({ number }) => number === ENTITY)
-    if (parts === null || entity === undefined) return null
-    for (const { number, bytes: action } of parts)
-      if (number === ACTION) found.push(`${text(entity.bytes)}:${text(action)}`)
-  }
-  return found.length === 0 ? null : found
-}
-
-function text(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('utf8')
-}
-
-function fields(message: Uint8Array): Array<{ readonly number: number; readonly bytes: Uint8Array }> | null {
-  const found = []
-  for (let at = 0; at < message.length;) {
-    const tag = message[at++] ?? 0
-    let length = 0
-    let shift = 0
-    let byte: number
-    do {
-      byte = message[at++] ?? 0
-      length += (byte & 0x7f) * 2 ** shift
-      shift += 7
-    } while (byte >= 0x80 && shift < 28)
-    if ((tag & 7) !== BYTES || tag >= 0x80 || at + length > message.length) return null
-    found.push({ number: tag >> 3, bytes: message.subarray(at, at + length) })
-    at += length
-  }
-  return found
 }

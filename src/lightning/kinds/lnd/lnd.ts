@@ -22,7 +22,7 @@ import {
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
-import { readLndConnect, type LndConnection, permissionsOf, keyOfFolder } from './folder.ts'
+import { readLndConnect, type LndConnection, RECEIVING, keyOfFolder } from './folder.ts'
 import { OversizedResponse, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type { Charge, ChargeRequest, KeyVerdict, Provider } from '../../provider-calls/provider.ts'
 import { goodKey, keyedProvider, KEY_CHECK } from '../../provider-calls/wallet-provider.ts'
@@ -47,7 +47,6 @@ const http: KeyedKind<LndConnection> = {
 /** lnd's default gRPC port, which wallet key tools write. */
 const GRPC_PORT = '10009'
 const AT_GRPC = `The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
-const MAX_SHOWN = 12
 const LITTLE_INBOUND = 100_000
 
 /** Milliseconds for which the need of route hints is cached. */
@@ -152,18 +151,15 @@ async function lowInbound(call: CallProvider): Promise<string[]> {
   return sats >= LITTLE_INBOUND ? [] : [`Its channels can receive ${sats} sats at most: have some opened towards it.`]
 }
 
-function mistaken(error: unknown, { origin, macaroon }: LndConnection): unknown {
+function mistaken(error: unknown, { origin }: LndConnection): unknown {
   // The certificate was accepted and no HTTP followed.
   const isSilent = error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)
   if (isSilent && isAtGrpc(origin)) return new ProviderRefused('key', AT_GRPC)
   if (!(error instanceof ProviderRefused) || error.scope === null) return error
-  const all = permissionsOf(Buffer.from(macaroon.reveal(), 'hex')) ?? []
-  const has = all.length > MAX_SHOWN ? [] : all
-  const wanted = new Set(['invoices:read', 'invoices:write', error.scope, ...has])
-  const shown = has.length === 0 ? '' : ` It has ${has.join(', ')}.`
+  const wanted = new Set([...RECEIVING, error.scope])
   return new ProviderRefused(
     'scope',
-    `${error.message}${shown} Make one with: lncli bakemacaroon ${[...wanted].join(' ')}`,
+    `${error.message} Make one with: lncli bakemacaroon ${[...wanted].join(' ')}`,
     error.scope
   )
 }
