@@ -9,48 +9,33 @@ import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { KindOptions, ProviderKind } from '../../../src/lightning/kinds/kind.ts'
 import { lightningCharge } from '../../../src/lightning/provider-calls/lightning-charge.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
-import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/provider-calls/provider.ts'
-import type { Secret } from '../../../src/platform/keys/secrets.ts'
+import { walletProvider } from '../../../src/lightning/provider-calls/wallet-provider.ts'
 import { loadText, startGateway } from '../../support/gateway.ts'
 import { newInvoice } from '../../support/invoices.ts'
 
 /** The least that a kind is: it receives, and every invoice of it was paid as soon as it was made. */
-class ToyProvider implements Provider {
-  readonly kind = 'toy'
-  readonly keyless = false
-  readonly capabilities = {
-    onchain: false,
-    hostedCheckout: false,
-    notifies: false,
-    payout: { lightning: false, chain: false }
-  }
-  readonly #options: KindOptions
-
-  constructor(options: KindOptions) {
-    this.#options = options
-  }
-
-  async createCharge(
-    key: Secret<string> | null,
-    { amountSats, description, expirySeconds }: ChargeRequest
-  ): Promise<Charge> {
-    const { budget, clock } = this.#options
-    await budget?.spend(undefined, key?.reveal() ?? null, 'keyed')
-    const paymentHash = hash('sha256', hash('sha256', `toy ${key?.reveal() ?? ''}`, 'buffer'))
-    const { invoice } = newInvoice({ at: clock.now(), amountSats, paymentHash, description, expirySeconds })
-    return { ...lightningCharge(invoice, paymentHash, amountSats), chargeId: `toy_${paymentHash}` }
-  }
-
-  async lookUp() {
-    return { status: 'paid' as const, receivedSats: null, settledAt: this.#options.clock.now() }
-  }
-
-  async validateKey() {
-    return { isValid: true, message: 'A toy takes any key.' }
-  }
-
-  async close(): Promise<void> {}
-}
+const openToy = ({ budget, clock }: KindOptions) =>
+  walletProvider<readonly [key: string]>(
+    'toy',
+    {
+      within: async (key, run) => {
+        await budget?.spend(undefined, key?.reveal() ?? null, 'keyed')
+        return await run(key?.reveal() ?? '')
+      },
+      close: async () => {}
+    },
+    {
+      payout: null,
+      createCharge: async ({ amountSats, description, expirySeconds }, key) => {
+        const paymentHash = hash('sha256', hash('sha256', `toy ${key}`, 'buffer'))
+        const { invoice } = newInvoice({ at: clock.now(), amountSats, paymentHash, description, expirySeconds })
+        return { ...lightningCharge(invoice, paymentHash, amountSats), chargeId: `toy_${paymentHash}` }
+      },
+      isChargeId: () => true,
+      lookUp: async () => ({ status: 'paid', receivedSats: null, settledAt: clock.now() }),
+      checkKey: async () => ({ isValid: true, message: 'A toy takes any key.' })
+    }
+  )
 
 const toy: ProviderKind = {
   name: 'toy',
@@ -65,7 +50,7 @@ const toy: ProviderKind = {
   onlyReceives: true,
   keyHint: 'toy://name',
   keyFault: key => (key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name'),
-  open: options => new ToyProvider(options)
+  open: openToy
 }
 const kinds: readonly ProviderKind[] = [...providerKinds, toy]
 
