@@ -6,7 +6,6 @@ import { decodeInvoice, InvoiceError, type InvoiceNetwork } from '../../../src/l
 import { canonicalize } from '../../../src/lightning/payment-scheme/jcs.ts'
 import { matchPaymentId, PaymentChallengeError } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import { encodePaymentToken, parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
-import { paymentProblem, type SessionFailureSlug } from '../../../src/lightning/payment-scheme/payment-problem.ts'
 import { paymentHashOf } from '../../../src/lightning/codecs/hmac.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import {
@@ -242,28 +241,6 @@ t.test('receipts, bodies and events have the members of the draft', async t => {
     data: `{"method":"lightning","reference":"${HASH}","status":"success","timestamp":"2026-03-10T21:00:00Z","spent":202,"units":101}`
   })
   t.throws(() => encodeSessionReceipt(PREIMAGE.slice(1), at), TypeError)
-})
-
-t.test("the eight problems have the draft's types", async t => {
-  const slugs: Record<SessionFailureSlug, true> = {
-    'lightning/malformed-credential': true,
-    'lightning/unknown-challenge': true,
-    'lightning/invalid-preimage': true,
-    'lightning/session-not-found': true,
-    'lightning/session-closed': true,
-    'lightning/insufficient-balance': true,
-    'lightning/challenge-expired': true,
-    'lightning/invalid-return-invoice': true
-  }
-  for (const slug of Object.keys(slugs) as SessionFailureSlug[])
-    // Its keys are the type's.
-    t.match(paymentProblem(slug, 'why', 'id'), {
-      type: `https://paymentauth.org/problems/${slug}`,
-      title: /^[A-Z][a-z]+( [A-Z][a-z]+)+$/,
-      status: 402,
-      detail: 'why',
-      challengeId: 'id'
-    })
 })
 
 t.test('Accept-Payment puts a session first, or nowhere, only where it names it', async t => {

@@ -29,18 +29,6 @@ t.test(
   }
 )
 
-t.test('another authority than the pinned one is refused before anything is sent', async t => {
-  const { fake, provider, key } = await setUp(t)
-  const other = Buffer.from(selfSigned({ names: ['cln', 'localhost'] }).certificate).toString('base64url')
-  for (const text of [key.reveal().replace(/ca=[^&]*/, `ca=${other}`), key.reveal().replace(/ca=[^&]*&/, '')])
-    await t.rejects(provider.createCharge(new Secret(text), request), {
-      name: 'ProviderRefused',
-      reason: 'key',
-      message: /\bca\b/
-    })
-  t.equal(fake.requests.length, 0)
-})
-
 t.test('an invoice whose answer was lost is found again by its label', async t => {
   const { fake, provider, key } = await setUp(t)
   fake.fail('lost after', /v1\/invoice$/)

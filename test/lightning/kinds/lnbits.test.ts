@@ -113,12 +113,6 @@ t.test('an expired invoice is expired, and its times are UTC', async t => {
   t.equal(updated('soon'), null)
 })
 
-t.test('a limit of the instance is a limit, and no fault of it', async t => {
-  const { fake, provider, key } = await setUp(t)
-  fake.allowed = 0
-  await t.rejects(provider.createCharge(key, request), { fault: 'rate', retryAfter: 5 })
-})
-
 t.test('a payment that failed before cannot be retried, and the error says so', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   fake.wallet.outcome = 'failed'

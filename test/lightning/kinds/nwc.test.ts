@@ -9,7 +9,6 @@ import { KINDS, publicKeyOf, signEvent, tagOf } from '../../../src/lightning/kin
 import { readNwcKey } from '../../../src/lightning/kinds/nwc/key.ts'
 import { nwc } from '../../../src/lightning/kinds/nwc/nwc.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
-import { selfSigned } from '../../fakes/certificate.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
 import { refundOf } from '../providers/contract/subject.ts'
@@ -466,16 +465,6 @@ t.test(
     t.match(await placed.validateKey(merchants), { isValid: true }, 'a relay that gateway.yaml names')
   }
 )
-
-t.test('a relay with an untrusted certificate is reported as a fault of the key, each time', async t => {
-  const { provider } = await setUp(t)
-  const { certificate: cert, key } = selfSigned({ names: ['127.0.0.1'] })
-  const fake = await startFakeNwc({ tls: { cert, key } })
-  t.teardown(() => fake.close())
-  const text = new Secret(fake.key())
-  for (let count = 0; count < 4; count++)
-    t.match(await provider.validateKey(text), { isValid: false, message: /No authority that is trusted here signed/ })
-})
 
 t.test('a refused or dropped hash is distinguished from a bad key', async t => {
   const { fake, provider, key } = await setUp(t)

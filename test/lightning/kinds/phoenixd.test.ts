@@ -45,15 +45,6 @@ t.test("an amount reduced by phoenixd's channel fee is no underpayment", async t
   t.match(await provider.lookUp(key, more.chargeId), { status: /^paid$/, receivedSats: 2_500 })
 })
 
-t.test('an invoice whose time is over is expired, unless it was paid', async t => {
-  const { clock, fake, provider, key } = await setUp(t)
-  const [paid, unpaid] = [await provider.createCharge(key, request), await provider.createCharge(key, request)]
-  fake.wallet.settle(paid.chargeId)
-  clock.advance(600_000)
-  t.match(await provider.lookUp(key, paid.chargeId), { status: /^paid$/ })
-  t.match(await provider.lookUp(key, unpaid.chargeId), { status: 'expired' })
-})
-
 t.test('its webhook is registered with a key that can verify it, and verified over the bytes', async t => {
   const { fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)

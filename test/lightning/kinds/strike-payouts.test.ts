@@ -5,14 +5,12 @@ import t, { type Test as T } from 'tap'
 import type { InvoiceTerms } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
-import type { CallProvider } from '../../../src/lightning/provider-calls/provider-call.ts'
-import { StrikePayouts } from '../../../src/lightning/kinds/strike/payouts.ts'
 import { strike as strikeKind } from '../../../src/lightning/kinds/strike/strike.ts'
 import type { NodeFault } from '../../fakes/node-server.ts'
 import { startFakeStrike, type FakeStrike } from '../../fakes/strike.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { refundOf } from '../providers/contract/subject.ts'
-import { NothingSent, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import { ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 
 const CANARY = 'canary-key-77fe21'
 const key = new Secret(CANARY)
@@ -196,15 +194,6 @@ t.test('a limit at the execution means that nothing was sent', async t => {
   await t.rejects(strike.createPayout(key, lightning()), { name: 'ProviderUnavailable', fault: 'rate', retryAfter: 60 })
   await t.rejects(strike.createPayout(key, lightning()), { name: 'NothingSent', fault: 'rate' })
   t.equal(fake.account.payments.size, 0)
-})
-
-t.test('an execution for which no connection was made was not sent', async t => {
-  const { lightning } = await rig(t)
-  const call: CallProvider = async ({ method }) => {
-    if (method === 'PATCH') throw new NothingSent('x', 5, undefined, 'network')
-    return { status: 201, body: { paymentQuoteId: 'q' }, said: null, location: null }
-  }
-  await t.rejects(new StrikePayouts().create(call, lightning()), { name: 'NothingSent', status: 503 })
 })
 
 const BEFORE: readonly NodeFault[] = [

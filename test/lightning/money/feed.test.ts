@@ -187,15 +187,6 @@ t.test(
   }
 )
 
-t.test('a quote has its time and its expiry', async t => {
-  const { prices, clock } = await openFeed(t)
-  const now = clock.now()
-  const quote = await prices.quote('USD')
-  t.match(quote, { at: now, expiresAt: now + 60_000 })
-  clock.advance(20_000)
-  t.same(await prices.quote('USD'), quote)
-})
-
 t.test('while no source answers the last price is used for five minutes, and then refused', async t => {
   const { prices, fake, clock, lines } = await openFeed(t)
   const { at } = await prices.quote('USD')

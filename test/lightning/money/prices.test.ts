@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { errorReply, Unavailable } from '../../../src/engine/operations/errors.ts'
 import { knownDecimal, plainText } from '../../../src/lightning/money/decimal.ts'
 import { atPrice, FixedPrices, NoPrices, satoshisOf } from '../../../src/lightning/money/prices.ts'
 
@@ -21,18 +20,6 @@ t.test('bitcoin needs no price: 0.00000001 BTC is one satoshi (contract, Payment
   t.equal(await satoshisOf(none, 'BTC', '1'), 100_000_000)
   t.equal(await satoshisOf(none, 'BTC', '20999999.97690001'), 2_099_999_997_690_001)
   t.equal(await satoshisOf(prices, 'USD', '1'), 2000)
-})
-
-t.test('503 temporary outage: price feed unavailable (contract, Errors)', async t => {
-  const error = await satoshisOf(new NoPrices(), 'EUR', '5').then(
-    () => null,
-    (thrown: unknown) => thrown
-  )
-  t.ok(error instanceof Unavailable)
-  const reply = errorReply(error as Unavailable, { correlationId: 'c', now: 0, mode: 'production' })
-  t.equal(reply.status, 503)
-  t.match(JSON.parse(String(reply.body)), { error: 'Price feed unavailable', message: String })
-  t.ok(reply.headers.includes('Retry-After'))
 })
 
 t.test('property: the merchant is never short, and never gets a satoshi more than that takes', async () => {

@@ -114,12 +114,6 @@ t.test('one that lets its callers wait is left alone for longer, as soon as it d
   await t.rejects(made.look(), { fault: 'open', retryAfter: 10 })
 })
 
-t.test('a node that says that it is starting is tried soon', async t => {
-  const made = rig()
-  await failing(made, 5, () => new NothingSent('locked', 30, undefined, 'server'))
-  await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
-})
-
 t.test('a listener is notified of each host that answers again, once', async t => {
   const hosts: string[] = []
   const made = rig(
@@ -138,16 +132,6 @@ t.test('a listener is notified of each host that answers again, once', async t =
   await made.look(dead)
   await made.look(dead)
   t.same(hosts, ['dead.example'])
-})
-
-t.test('a success in between resets the count', async t => {
-  const made = rig()
-  await failing(made, 4, () => fault('network'))
-  made.next = async () => unpaid
-  await made.look()
-  await failing(made, 4, () => fault('network'))
-  made.next = async () => unpaid
-  t.same(await made.look(), unpaid)
 })
 
 const innocent: ReadonlyArray<[name: string, error: () => Error]> = [
@@ -261,20 +245,6 @@ t.test('calls that began before the pause neither lengthen nor end it', async t 
   open[11]?.reject(fault('server'))
   await running[11]
   t.same(await made.look(), unpaid)
-})
-
-t.test('hosts are judged apart where keys choose them', async t => {
-  const made = rig(key => key?.reveal() ?? '')
-  await failing(made, 5, () => fault('server'), new Secret('dead.example'))
-  made.next = async () => unpaid
-  await t.rejects(made.look(new Secret('dead.example')), { fault: 'open' })
-  t.same(await made.look(new Secret('alive.example')), unpaid)
-})
-
-t.test('missing methods of a kind stay missing, and its properties are kept', async t => {
-  const { provider } = rig()
-  t.match(provider, { kind: 'strike', keyless: false, capabilities: { notifies: true } })
-  for (const name of ['createFiatCharge', 'listSettled', 'subscribe', 'readNotification']) t.notOk(name in provider)
 })
 
 t.test('a host is left alone from its fifth failure until a call was answered, each host separately', async t => {

@@ -6,7 +6,7 @@ import t, { type Test as T } from 'tap'
 import { buildConnector } from 'undici'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { noBudget } from '../../../src/lightning/provider-calls/budgets.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import {
   ProviderHttp,
   type ProviderCall,
@@ -259,30 +259,6 @@ t.test('only reads are retried', async t => {
   )
 })
 
-t.test('a connection that is never made ends with the time limit too', async t => {
-  const clock = new ManualClock()
-  const requested = Promise.withResolvers<void>()
-  const http = new ProviderHttp({
-    // As a name that is never resolved, or addresses that swallow what they are sent.
-    url: 'http://127.0.0.1:1',
-    timeout: 10_000,
-    clock,
-    budget: noBudget('strike', clock),
-    authorize: () => ({}),
-    messageOf,
-    connect: () => {
-      requested.resolve()
-    }
-  })
-  t.teardown(() => http.close())
-  const caught = http.within(key, send => send(post)).catch((error: unknown) => error)
-  await requested.promise
-  clock.advance(10_000)
-  const ended = await caught
-  t.ok(ended instanceof ProviderUnavailable)
-  t.match(ended, { fault: 'timeout', message: 'The payment provider did not answer in time.' })
-})
-
 t.test('a call that was given up before its connection was open is not sent once it opens', async t => {
   const made = await rig(t)
   const requested = Promise.withResolvers<void>()
@@ -356,23 +332,6 @@ t.test('a response that never ends is cut by the time limit too', async t => {
     made.clock.advance(10_000)
   }
   await t.rejects(made.call(), { fault: 'timeout' })
-})
-
-t.test('where the connection is refused, certainly nothing was sent', async t => {
-  const made = await rig(t)
-  const http = new ProviderHttp({
-    url: 'http://127.0.0.1:1',
-    timeout: 10_000,
-    clock: made.clock,
-    budget: noBudget('strike', made.clock),
-    authorize: () => ({}),
-    messageOf
-  })
-  t.teardown(() => http.close())
-  const caught: unknown = await http.within(key, send => send(post)).catch((error: unknown) => error)
-  t.type(caught, NothingSent)
-  t.match(caught, { fault: 'network', status: 503 })
-  t.notMatch(inspect(caught), /127\.0\.0\.1/, 'no address either')
 })
 
 t.test('a key that no header can carry is refused without a call', async t => {
@@ -467,10 +426,4 @@ t.test('a kind may say what an error answer of its own means, before the status 
   made.answer = answer(401, '{}')
   await t.rejects(made.call({ ...get, scope: 'pay' }), { reason: 'scope', scope: 'pay' })
   await t.rejects(made.call(), { reason: 'key' })
-})
-
-t.test('after close, calls fail as unavailable', async t => {
-  const made = await rig(t)
-  await made.http.close()
-  await t.rejects(made.call(), { name: 'ProviderUnavailable' })
 })

@@ -134,16 +134,6 @@ t.test('the platform is paid with lightning.primary.key; only the sandbox needs 
   t.same(sandbox.primary.keys, [null])
 })
 
-t.test('503 carries Retry-After and a refusal is 502 Payment provider error', async t => {
-  const around = { correlationId: '', now: 0, mode: 'production' } as const
-  const away = errorReply(new ProviderUnavailable('Busy.', 30), around)
-  t.equal(away.status, 503)
-  t.same(away.headers.slice(2), ['Retry-After', '30'])
-  const refused = errorReply(new ProviderRefused('scope', 'The key lacks x.', 'x'), around)
-  t.equal(refused.status, 502)
-  t.same(JSON.parse(String(refused.body)), { error: 'Payment provider error', message: 'The key lacks x.' })
-})
-
 t.test('a kind that only receives pays nothing out and makes no call', async t => {
   const { kind, keyless, capabilities, createCharge, lookUp, validateKey, close } = new Recorder(true)
   const provider: Provider = { kind, keyless, capabilities, createCharge, lookUp, validateKey, close }
