@@ -1,7 +1,8 @@
-import { REQUEST_TIMEOUT, UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
-import { GatewayError, LongError } from '../operations/errors.ts'
+import { REQUEST_MALFORMED, REQUEST_TIMEOUT, UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
+import { asGatewayError, GatewayError, LongError } from '../operations/errors.ts'
 import type { UpstreamTarget } from '../message/context.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
+import { RequestRefused } from './request-head.ts'
 
 /**
  * 502: the upstream or its response was unusable (contract, Errors: Proxy). `details` gives the reason in plain words.
@@ -86,6 +87,15 @@ export function upstreamFailure(error: Error, target: UpstreamTarget, isPaid = f
 
 function failureOf(error: Error, target: UpstreamTarget): GatewayError {
   if (error instanceof GatewayError) return error
+  if (error instanceof RequestRefused)
+    return error.pathFault === null
+      ? asGatewayError(error)
+      : new LongError(
+          REQUEST_MALFORMED,
+          'Bad request',
+          `The request cannot be forwarded: ${error.pathFault}.`,
+          target.errorMembers
+        )
   if (error instanceof AddressRefused)
     return badGateway(target, 'The upstream address is not allowed.', error.message, error)
   if (error instanceof NameUnresolved)

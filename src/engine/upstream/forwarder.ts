@@ -8,7 +8,7 @@ import { UpstreamBreakers } from './breakers.ts'
 import { Deadlines } from './deadlines.ts'
 import { badGateway, upstreamFailure } from './failure.ts'
 import { AddressGuard, type ResolveName } from './guard.ts'
-import { circular, refuseUnsendable, requestHeaders } from './header-policy.ts'
+import { circular, requestHeaders } from './header-policy.ts'
 import { Pools, type PoolSettings, type Upstream } from './pool.ts'
 import {
   Attempts,
@@ -21,7 +21,7 @@ import {
   type RouteUpstream,
   type UpstreamEntry
 } from './route-upstream.ts'
-import type { UpstreamCall } from './request-head.ts'
+import { requestHead, RequestRefused, type UpstreamCall } from './request-head.ts'
 import { Sink } from './sink.ts'
 import { UpgradePolicy } from './response-policy.ts'
 
@@ -244,8 +244,6 @@ export class Forwarder {
     const isThere = body !== null || ctx.upgrade !== null || attempts?.body !== undefined
     const gathering = isThere ? null : isKept(ctx) ? ctx.body.bytes() : ctx.body.gather()
     if (gathering === null) return this.#leave(ctx, responder, target, upstream, wanted, headers, body, attempts)
-    // An unsendable request need not wait for a connection.
-    refuseUnsendable(wanted, headers, target)
     return this.#gathered(gathering, ctx, responder, target, upstream, wanted, headers, attempts)
   }
 
@@ -291,7 +289,6 @@ export class Forwarder {
       out.body = changed
     }
     if (out.body !== undefined) describe(out.body, headers)
-    refuseUnsendable(path, headers, target)
     this.breakers.enter(ctx, target)
     if (ctx.upgrade !== null) return this.#tunnel(ctx, responder, target, upstream, path, headers)
     this.#dispatch(ctx, responder, target, upstream, path, headers, out.body ?? body, attempts)
@@ -322,13 +319,13 @@ export class Forwarder {
     headers: HeaderList
   ): Promise<void> {
     let address: string | null = null
-    if (target.untrusted !== null) {
-      try {
-        address = (await this.guard.connectable(upstream.origin))[0] ?? null
-      } catch (error) {
-        this.breakers.failed(ctx, target, true)
-        throw upstreamFailure(error instanceof Error ? error : new Error(String(error)), target)
-      }
+    try {
+      requestHead({ method: ctx.method, path, headers: headers.pairs, body: null }, upstream.authority)
+      if (target.untrusted !== null) address = (await this.guard.connectable(upstream.origin))[0] ?? null
+    } catch (error) {
+      if (error instanceof RequestRefused) this.breakers.left(ctx, target)
+      else this.breakers.failed(ctx, target, true)
+      throw upstreamFailure(error instanceof Error ? error : new Error(String(error)), target)
     }
     if (responder.gone) {
       this.breakers.left(ctx, target)

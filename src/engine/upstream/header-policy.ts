@@ -1,12 +1,9 @@
-import type { Context, UpstreamTarget } from '../message/context.ts'
-import { NameTable, tableOf } from '../message/header-names.ts'
-import { trimmed, type HeaderList } from '../message/headers.ts'
+import type { Context } from '../message/context.ts'
+import { NameTable } from '../message/header-names.ts'
+import { trimmed } from '../message/headers.ts'
 import { withoutOwnCookies } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
 import { MACAROON_FIELDS, mayCarryPreimage, paidKey, paymentScheme, X402_FIELD } from '../message/payment-headers.ts'
-import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
-import { LongError } from '../operations/errors.ts'
-import { pathFault } from './request-head.ts'
 
 /**
  * Which request header fields cross the gateway (RFC 9110 7.6; contract, Reverse proxy), in one walk over the flat
@@ -26,19 +23,7 @@ type HeaderFate =
   | 'x402'
   | 'referer'
   | 'cookie'
-  | 'encoding'
-  | 'length'
-  | 'operator'
   | 'keep'
-
-function fatesOf(fates: Readonly<Partial<Record<HeaderFate, readonly string[]>>>): NameTable<HeaderFate> {
-  const byName = new Map<string, HeaderFate>()
-  for (const [fate, names] of Object.entries(fates)) {
-    // The keys of the literal are fates; Object.entries forgets it.
-    for (const name of names) byName.set(name, fate as HeaderFate)
-  }
-  return tableOf(byName, 'keep')
-}
 
 /** Fields that end at the next hop, in either direction. */
 export const HOP_BY_HOP = [
@@ -86,7 +71,7 @@ const CREDENTIALS = [
   'x-forwarded-client-cert'
 ]
 
-const REQUEST_NAMES = fatesOf({
+const REQUEST_NAMES: Readonly<Record<Exclude<HeaderFate, 'keep'>, readonly string[]>> = {
   connection: ['connection'],
   te: ['te'],
   authorization: ['authorization'],
@@ -123,11 +108,16 @@ const REQUEST_NAMES = fatesOf({
   x402: [X402_FIELD],
   referer: ['referer'],
   cookie: ['cookie']
-})
+}
+const FATES = new Map<string, HeaderFate>()
+for (const [fate, names] of Object.entries(REQUEST_NAMES))
+  // The keys are fates; Object.entries forgets it.
+  for (const name of names) FATES.set(name, fate as HeaderFate)
 /** Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18), so names with "_" end here. */
-const REQUEST = new NameTable<HeaderFate>(name =>
-  name.includes('_') || PAID_NAMES.has(name.toLowerCase()) ? 'strip' : REQUEST_NAMES.of(name)
-)
+const REQUEST = new NameTable<HeaderFate>(name => {
+  const lower = name.toLowerCase()
+  return name.includes('_') || PAID_NAMES.has(lower) ? 'strip' : (FATES.get(lower) ?? 'keep')
+})
 
 /** Fields that a Connection list cannot remove: they frame the message. */
 const FRAMING = new Set(['content-length', 'host'])
@@ -300,52 +290,4 @@ function replace(pairs: string[], set: readonly string[]): void {
     }
   }
   for (const item of set) pairs.push(item)
-}
-
-const REFUSED = fatesOf({
-  strip: ['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect'],
-  connection: ['host'],
-  length: ['content-length']
-})
-
-/**
- * Why a request may not be sent, or null: an `upstream` hook may have set any header. Such a fault is the request's or
- * the plugin's, not the upstream's.
- */
-export function refusedByClient(path: string, headers: HeaderList): string | null {
-  const fault = pathFault(path)
-  if (fault !== null) return fault
-  const pairs = headers.pairs
-  let hosts = 0
-  let lengths = 0
-  for (let at = 0; at < pairs.length; at += 2) {
-    const name = pairs[at] as string
-    switch (REFUSED.of(name)) {
-      case 'strip':
-        return `${name} cannot be set on a forwarded request`
-      case 'connection':
-        if (++hosts > 1) return 'there is more than one Host'
-        break
-      case 'length':
-        if (++lengths > 1) return 'there is more than one Content-Length'
-        break
-      default:
-        break
-    }
-  }
-  return null
-}
-
-/** Throws for what must not be sent: 400 for a path, which is the client's fault, and 500 for headers. */
-export function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTarget): void {
-  const refusal = refusedByClient(path, headers)
-  if (refusal === null) return
-  if (refusal.startsWith('the path'))
-    throw new LongError(
-      REQUEST_MALFORMED,
-      'Bad request',
-      `The request cannot be forwarded: ${refusal}.`,
-      target.errorMembers
-    )
-  throw new Error(`the request cannot be forwarded: ${refusal}`)
 }

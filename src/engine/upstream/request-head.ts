@@ -18,11 +18,13 @@ export interface RequestHead {
 
 /** A request that readers could interpret differently. Nothing of it was sent. */
 export class RequestRefused extends Error {
-  readonly code = 'REQUEST_REFUSED'
+  /** Why the path is not valid, which is the client's fault; null for a plugin's. */
+  readonly pathFault: string | null
 
-  constructor(why: string) {
+  constructor(why: string, pathFault: string | null = null) {
     super(`the request cannot be sent: ${why}`)
     this.name = 'RequestRefused'
+    this.pathFault = pathFault
   }
 }
 
@@ -63,7 +65,7 @@ const PAYLOAD = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH
 const MAX_DIGITS = 15
 
 /**
- * Serializes the head of a request. Only this function decides the framing: one Content-Length, or chunks (RFC 9112 6).
+ * Serializes the head of a request, of which an `upstream` hook may have changed anything. Only this function decides the framing: one Content-Length, or chunks (RFC 9112 6).
  * `authority` is the default Host.
  * @throws RequestRefused for whatever could split or smuggle a request
  */
@@ -71,7 +73,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
   const { method, path, headers, body } = call
   if (method === 'CONNECT' || !isToken(method)) throw new RequestRefused('the method is not valid')
   const fault = pathFault(path)
-  if (fault !== null) throw new RequestRefused(fault)
+  if (fault !== null) throw new RequestRefused(fault, fault)
   let sent = ''
   let host: string | null = null
   let announced = -1
@@ -118,7 +120,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
 
 const NO_PATH = /[^\x21-\xff]/
 
-export function pathFault(path: string): string | null {
+function pathFault(path: string): string | null {
   if (!path.startsWith('/')) return 'the path does not begin with a slash'
   return NO_PATH.test(path) ? 'the path holds a space, a control character or one beyond Latin-1' : null
 }

@@ -61,12 +61,11 @@ export class Sink implements CallHandler, Waiting {
   #controller: CallController | null = null
   #sent = false
   #headSeen = false
-  /** A hook delays the head; pieces are buffered until it is written. */
+  /** A hook delays the head; the connection is paused until it is written. */
   #waiting = false
   /** The held head of a paid response, until a small body is complete or the turn ends. */
   #heldHead: { readonly status: number; readonly headers: HeaderList } | null = null
   #held: Uint8Array[] = []
-  #ended = false
   #trailers: string[] | null = null
   #failed: Error | null = null
   #paused = false
@@ -256,7 +255,7 @@ export class Sink implements CallHandler, Waiting {
     for (const piece of this.#held) free = this.#responder.write(piece)
     this.#held = []
     if (this.#failed !== null) this.#stop(this.#failed)
-    else if (this.#ended || controller === null) this.#finish()
+    else if (controller === null) this.#finish()
     else if (free) controller.resume()
     else this.#pause(controller)
   }
@@ -270,7 +269,7 @@ export class Sink implements CallHandler, Waiting {
       this.#stop(this.#tooLarge())
       return
     }
-    if (this.#waiting || this.#heldHead !== null) {
+    if (this.#heldHead !== null) {
       this.#held.push(piece)
       if (this.#holdsHead && !this.#isHeldWhole) this.#sendHead(controller)
     } else if (!this.#responder.write(piece)) this.#pause(controller)
@@ -311,7 +310,6 @@ export class Sink implements CallHandler, Waiting {
     this.#controller = null
     this.#trailers = this.#ctx.httpVersion === '1.1' ? responseTrailers(controller.rawTrailers) : null
     if (this.#heldHead !== null) this.#sendHead(null)
-    else if (this.#waiting) this.#ended = true
     else this.#finish()
   }
 

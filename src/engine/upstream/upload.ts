@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { Pieces } from '../message/pieces.ts'
-import { RequestRefused, type RequestHead } from './request-head.ts'
+import type { RequestHead } from './request-head.ts'
 
 /** Bytes that may wait for the loop; a complete body would never yield otherwise. */
 const HELD = 64 * 1024
@@ -72,7 +72,7 @@ export class UpstreamUpload {
     this.#sent += size
     if (length >= 0 && this.#sent > length) {
       // Every further byte would start an unchecked request.
-      this.#fail(new RequestRefused('the body is longer than its Content-Length'))
+      this.#fail(new Error('the body is longer than its Content-Length'))
       return
     }
     if (this.#hasBegun) {
@@ -114,7 +114,7 @@ export class UpstreamUpload {
   readonly #onEnd = (): void => {
     const { length } = this.#head
     if (length >= 0 && this.#sent < length) {
-      this.#fail(new RequestRefused('the body is shorter than its Content-Length'))
+      this.#fail(new Error('the body is shorter than its Content-Length'))
       return
     }
     this.#hasEnded = true

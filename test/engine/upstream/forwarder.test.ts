@@ -476,11 +476,8 @@ t.test('twice as many refused requests as connections cost no slot', async t => 
   const route = await forwarder.open(upstreamConfig(upstream.origin, { connections: 2 }))
   for (let turn = 0; turn < 3; turn++) {
     for (const path of ['*', 'no-slash', '/a b']) {
-      t.equal(
-        await statusOf(() => forwarder.forwardTo(contextOf({ target: path }), new RecordingResponder(), route)),
-        400,
-        `path ${path}`
-      )
+      const responder = sent(forwarder, route, { target: path })
+      t.equal(responder.failure?.status, 400, `path ${path}`)
     }
     for (const [name, value] of [
       ['Connection', 'close'],
@@ -497,14 +494,8 @@ t.test('twice as many refused requests as connections cost no slot', async t => 
       responder.hook = out => {
         out.headers.append(name, value)
       }
-      let thrown = false
-      try {
-        void forwarder.forwardTo(contextOf(), responder, route)
-      } catch {
-        // What the check before undici finds is thrown; the rest is answered by undici's refusal.
-        thrown = true
-      }
-      if (!thrown) t.equal(responder.failure?.status, 502, `${name} from a plugin`)
+      void forwarder.forwardTo(contextOf(), responder, route)
+      t.equal(responder.failure?.status, 500, `${name} from a plugin`)
     }
   }
   const responders = Array.from({ length: 8 }, () => new RecordingResponder())

@@ -2,8 +2,6 @@ import { Readable } from 'node:stream'
 import t, { type Test as T } from 'tap'
 import { PayloadTooLarge } from '../../../src/engine/operations/errors.ts'
 import { Forwarder } from '../../../src/engine/upstream/forwarder.ts'
-import { Deadlines } from '../../../src/engine/upstream/deadlines.ts'
-import { Sink } from '../../../src/engine/upstream/sink.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { RawUpstream, type RawConnection } from '../../support/raw-upstream.ts'
@@ -270,7 +268,7 @@ t.test('pieces that come while a hook still holds the head are kept in order', a
     })
     void forwarder.forward(contextOf(), responder, targetOf(upstream.origin))
     await responder.headed
-    // The upstream closes while the head is held, so that undici hands over all it has.
+    // The upstream closes while the head is held.
     await all
     for (let turn = 0; turn < 20; turn++)
       await new Promise<void>(resolve => {
@@ -286,66 +284,6 @@ t.test('pieces that come while a hook still holds the head are kept in order', a
     t.equal(responder.error === null, then === 'whole', then)
     await forwarder.close()
     await upstream.close()
-  }
-})
-
-t.test('bytes that undici delivers in spite of a pause wait for the head', async t => {
-  for (const then of ['end', 'error'] as const) {
-    const forwarder = new Forwarder({ clock: systemClock, production: false })
-    const { upstream, target, release } = await forwarder.open(upstreamConfig('http://127.0.0.1:1'))
-    const responder = new RecordingResponder()
-    let write: () => void = () => {
-      /* set below */
-    }
-    responder.headDelay = new Promise(resolve => {
-      write = resolve
-    })
-    const deadlines = new Deadlines(systemClock, () => {
-      /* nothing to tidy */
-    })
-    const sink = new Sink(
-      contextOf(),
-      responder,
-      target,
-      upstream,
-      deadlines,
-      { method: 'GET', path: '/', headers: [], body: null },
-      null
-    )
-    const controller = {
-      aborted: false,
-      paused: false,
-      reason: null,
-      httpVersion: '1.1' as const,
-      rawHeaders: [],
-      rawTrailers: [],
-      isStale: false,
-      pause() {
-        /* ignored, as after a close */
-      },
-      resume() {
-        /* ignored */
-      },
-      abort() {
-        /* ignored */
-      }
-    }
-    sink.onRequestStart(controller)
-    sink.onResponseStart(controller, 200)
-    sink.onResponseData(controller, Buffer.from('hel'))
-    sink.onResponseData(controller, Buffer.from('lo'))
-    if (then === 'end') sink.onResponseEnd(controller)
-    else sink.onResponseError(controller, new Error('cut'))
-    t.equal(responder.bytes, 0)
-    t.notOk(responder.ended)
-    t.equal(responder.error, null)
-    write()
-    await responder.done
-    t.equal(responder.body, 'hello')
-    t.equal(responder.ended, then === 'end')
-    t.equal(responder.failure?.status, then === 'end' ? undefined : 502)
-    release()
-    await forwarder.close()
   }
 })
 
