@@ -89,6 +89,23 @@ t.test('early hints, chunks and trailers pass in both directions', async t => {
   t.notMatch(head, /authorization/i)
 })
 
+t.test('an upstream that dies in the middle is an error for the client, never a clean or a hanging end', async t => {
+  for (const framing of ['Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n', 'Content-Length: 100000\r\n\r\nhello']) {
+    const seen = Promise.withResolvers<void>()
+    const { client, credential } = await before(t, async connection => {
+      await connection.request()
+      await connection.flush(`HTTP/1.1 200 OK\r\n${framing}`)
+      await seen.promise
+      connection.reset()
+    })
+    client.send(`GET /up/x HTTP/1.1\r\nHost: a\r\nAuthorization: ${credential}\r\n\r\n`)
+    await client.until('hello')
+    seen.resolve()
+    t.equal((await client.ending()).how, 'ECONNRESET')
+    t.notMatch(client.received, /\r\n0\r\n\r\n$/)
+  }
+})
+
 t.test('a client that leaves ends the upstream request, before any time limit would', async t => {
   const gone = Promise.withResolvers<number>()
   const { client, credential } = await before(t, async connection => {

@@ -1,12 +1,12 @@
 import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { MalformedBody } from '../operations/errors.ts'
-import type { ClientCounts, Keeping } from '../listener/allowance.ts'
+import type { ClientCounts, Keeping } from '../message/allowance.ts'
 import { rawReply, type RefusalHost } from '../listener/refusals.ts'
 import { offeredCorrelation } from '../listener/client-address.ts'
 import { idleTime, stalled, upload, Watch, type ListenerLimits } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
-import { EmptyBody, IncomingBody, type WireBody } from '../listener/request-body.ts'
+import { WholeBody, IncomingBody, type WireBody } from '../message/request-body.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
 import { clientNetwork } from '../message/addresses.ts'
 import { readStreamHead } from './stream-head.ts'
@@ -129,7 +129,7 @@ export class Http2Connection {
     const isRefused = admission instanceof FrontDoorRefusal
     const upload = hasBody ? new StreamSource(stream, this.#host.unread) : null
     const body =
-      upload === null || isRefused || admission.length === 0 ? new EmptyBody() : this.#body(stream, upload, admission)
+      upload === null || isRefused || admission.length === 0 ? new WholeBody() : this.#body(stream, upload, admission)
     const wire = new StreamWire(stream, this.#host, upload, body, head.method, () => {
       this.#streams.delete(wire)
       this.#host.requests.give(this.#network)

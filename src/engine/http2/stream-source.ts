@@ -1,5 +1,5 @@
 import { constants, type ServerHttp2Stream } from 'node:http2'
-import type { BodySource } from '../listener/request-body.ts'
+import type { BodySource } from '../message/request-body.ts'
 import { Pieces, sizeKept } from '../message/pieces.ts'
 
 const { NGHTTP2_ENHANCE_YOUR_CALM } = constants

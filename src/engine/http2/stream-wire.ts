@@ -1,6 +1,6 @@
 import { constants, type ServerHttp2Stream } from 'node:http2'
 import { EMPTY, FRAMED, frameReply } from '../lane/reply-framing.ts'
-import type { WireBody } from '../listener/request-body.ts'
+import type { WireBody } from '../message/request-body.ts'
 import type { Stopping, Wire, WireListener } from '../message/wire.ts'
 import { streamHeaders } from './stream-head.ts'
 import type { StreamSource } from './stream-source.ts'

@@ -3,7 +3,7 @@ import { detectDisconnect, Watch } from '../listener/deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
 import { HttpConnection, type HttpHost } from '../listener/http-connection.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
-import { IncomingBody, EmptyBody, type WireBody, type BodySource } from '../listener/request-body.ts'
+import { IncomingBody, WholeBody, type WireBody, type BodySource } from '../message/request-body.ts'
 import { Pieces } from '../message/pieces.ts'
 import { EventEmitter } from 'node:events'
 
@@ -108,7 +108,7 @@ export class Lane extends HttpConnection implements UploadValve {
   #body(bytes: Buffer, head: PlainHead, length: number): WireBody {
     let { end } = head
     let body: WireBody
-    if (length === 0) body = new EmptyBody()
+    if (length === 0) body = new WholeBody()
     else {
       const upload = new RequestUpload(length, this)
       this.#upload = upload

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { WireBody } from './request-body.ts'
+import type { WireBody } from '../message/request-body.ts'
 
 /** Limits per client; `server.limits` sets `drainTimeout`. Milliseconds and bytes. */
 export interface ListenerLimits {

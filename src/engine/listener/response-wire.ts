@@ -4,8 +4,8 @@ import { isToken, NameTable } from '../message/header-names.ts'
 import type { Stopping, Tunnel, Wire, WireListener } from '../message/wire.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
-import { keepFor, type Keeping } from './allowance.ts'
-import type { WireBody } from './request-body.ts'
+import { keepFor, type Keeping } from '../message/allowance.ts'
+import type { WireBody } from '../message/request-body.ts'
 import { cut } from './deadlines.ts'
 
 export interface WireConnection {

@@ -298,9 +298,9 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   async tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
     this.#working++
     try {
-      const open = this.#wire.tunnel
-      if (open === null) throw new TypeError('only a request that asks for an upgrade becomes a tunnel')
-      const result = await open(target, async response => {
+      const wire = this.#wire
+      if (wire.tunnel === null) throw new TypeError('only a request that asks for an upgrade becomes a tunnel')
+      const result = await wire.tunnel(target, async response => {
         this.#leaving = true
         const head: Head = {
           status: response.status,

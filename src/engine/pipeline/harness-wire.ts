@@ -1,67 +1,29 @@
 import { Readable } from 'node:stream'
-import type { RequestBody } from '../message/context.ts'
-import { PayloadTooLarge } from '../operations/errors.ts'
+import { Allowance } from '../message/allowance.ts'
+import { IncomingBody } from '../message/request-body.ts'
 import type { Wire, WireListener } from '../message/wire.ts'
 
-export class FakeBody implements RequestBody {
-  isAnonymous = false
-  readonly length: number | null
-  collected: Uint8Array | null = null
-  received = 0
-  pieces = 0
-  readonly unfinished = false
-  limit = Infinity
-  readonly #pieces: AsyncIterable<Uint8Array>
-  #bytes: Promise<Uint8Array> | null = null
+const unlimited = { each: 0, slow: new Allowance(Infinity), shared: new Allowance(Infinity) }
 
-  constructor(body: string | Uint8Array | AsyncIterable<Uint8Array> | null, chunked: boolean) {
-    const whole = typeof body === 'string' ? Buffer.from(body) : body
-    if (whole === null || whole instanceof Uint8Array) {
-      this.length = chunked ? null : (whole?.byteLength ?? 0)
-      this.#pieces = Readable.from(whole === null ? [] : [whole])
-    } else {
-      this.length = null
-      this.#pieces = whole
-    }
-  }
-
-  bytes(): Promise<Uint8Array> {
-    this.#bytes ??= this.#collect()
-    return this.#bytes
-  }
-
-  stream(): Readable {
-    return Readable.from(this.#limited())
-  }
-
-  async each(take: (piece: Uint8Array) => void): Promise<void> {
-    for await (const piece of this.#limited()) take(piece)
-  }
-
-  gather(): null {
-    return null
-  }
-
-  async #collect(): Promise<Uint8Array> {
-    const pieces: Uint8Array[] = []
-    for await (const piece of this.#limited()) pieces.push(piece)
-    this.collected = Buffer.concat(pieces)
-    return this.collected
-  }
-
-  async *#limited(): AsyncGenerator<Uint8Array> {
-    if (this.length !== null && this.length > this.limit) throw new PayloadTooLarge(this.limit)
-    if (this.collected !== null) {
-      yield this.collected
-      return
-    }
-    for await (const piece of this.#pieces) {
-      this.received += piece.byteLength
-      this.pieces++
-      if (this.received > this.limit) throw new PayloadTooLarge(this.limit)
-      yield piece
-    }
-  }
+/** A body as a client would send it; `isChunked` without a length, as one that comes in pieces. */
+export function fakeBody(
+  body: string | Uint8Array | AsyncIterable<Uint8Array> | null,
+  isChunked: boolean
+): IncomingBody {
+  const whole = typeof body === 'string' ? Buffer.from(body) : body
+  const isWhole = whole === null || whole instanceof Uint8Array
+  const readable = Readable.from(isWhole ? (whole === null ? [] : [whole]) : whole)
+  const source = Object.defineProperty(readable, 'complete', { get: () => readable.readableEnded })
+  const incoming = new IncomingBody(
+    source as Readable & { readonly complete: boolean } /* defined above */,
+    null,
+    isWhole && !isChunked ? (whole?.byteLength ?? 0) : null,
+    unlimited
+  )
+  readable.on('error', error => {
+    incoming.fail(error)
+  })
+  return incoming
 }
 
 /** The client's side over an array. Ends in a later turn, like a real connection. */

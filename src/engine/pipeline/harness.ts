@@ -11,7 +11,7 @@ import { HeaderList } from '../message/headers.ts'
 import type { HeadSource, Outcome } from '../message/reply.ts'
 import { announcedMethod } from '../message/caller.ts'
 import { requireHooks } from './set-up.ts'
-import { FakeBody, FakeWire } from './harness-wire.ts'
+import { fakeBody, FakeWire } from './harness-wire.ts'
 
 /** A plugin in the chain under test; `config` as in the file (`'1MiB'`, `'30s'`). */
 export interface HarnessEntry {
@@ -196,7 +196,7 @@ function run(
 ): HarnessExchange {
   const clock = options.services?.clock
   const peer = request.peerAddress ?? '203.0.113.1'
-  const body = new FakeBody(request.body ?? null, request.chunked === true)
+  const body = fakeBody(request.body ?? null, request.chunked === true)
   const ctx = new Context(
     {
       method: request.method ?? 'GET',

@@ -1,9 +1,9 @@
 import { currentLanguage, speaking } from '../formats/language.ts'
-import { Readable } from 'node:stream'
-import { type RequestBody, Context, type Principal, NO_ROUTE } from '../message/context.ts'
+import { Context, type Principal, NO_ROUTE } from '../message/context.ts'
 import { HeaderList } from '../message/headers.ts'
+import { WholeBody } from '../message/request-body.ts'
 import { isStreamBody, type WholeReply } from '../message/reply.ts'
-import { asGatewayError, errorReply, notFound, PayloadTooLarge, type GatewayError } from '../operations/errors.ts'
+import { asGatewayError, errorReply, notFound, type GatewayError } from '../operations/errors.ts'
 import type { ChainProgress } from './chain.ts'
 import type { ExchangeEvents } from './exchange.ts'
 import type { CompiledRoute } from './snapshot.ts'
@@ -40,7 +40,7 @@ export class InternalContext extends Context {
         target,
         headers: new HeaderList([...sent, ...headers]),
         host: page.host,
-        body: new KnownBody(bytes),
+        body: new WholeBody(bytes ?? undefined),
         peerAddress: page.peerAddress,
         clientAddress: page.clientAddress,
         secure: page.secure,
@@ -99,36 +99,4 @@ async function reply(ctx: Context, { chain, operations }: CompiledRoute, events:
     events.fault(ctx, fault instanceof Error ? fault : new Error(String(fault)))
   })
   return reply
-}
-
-class KnownBody implements RequestBody {
-  readonly length: number
-  readonly collected: Uint8Array
-  readonly received: number
-  readonly pieces = 1
-  readonly unfinished = false
-  limit = Infinity
-  isAnonymous = false
-
-  constructor(bytes: Uint8Array | null) {
-    this.collected = bytes ?? new Uint8Array()
-    this.length = this.received = this.collected.byteLength
-  }
-
-  async bytes(): Promise<Uint8Array> {
-    if (this.length > this.limit) throw new PayloadTooLarge(this.limit)
-    return this.collected
-  }
-
-  stream(): Readable {
-    return Readable.from(this.length === 0 ? [] : [this.collected])
-  }
-
-  async each(take: (piece: Uint8Array) => void): Promise<void> {
-    take(await this.bytes())
-  }
-
-  gather(): null {
-    return null
-  }
 }

@@ -7,6 +7,7 @@ import { ClientGone, LongError, ShortError } from '../../../src/engine/operation
 import { Exchange } from '../../../src/engine/pipeline/exchange.ts'
 import { type Responder, type TunnelPolicy, definePlugin, type Hooks } from '../../../src/engine/pipeline/plugin.ts'
 import { harness, type HarnessAnswer, type HarnessOptions } from '../../../src/engine/pipeline/harness.ts'
+import { WholeBody } from '../../../src/engine/message/request-body.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import type { Outcome } from '../../../src/engine/message/reply.ts'
 import type {
@@ -590,28 +591,13 @@ function play(
 ) {
   const outcomes: Outcome[] = []
   const wire = new ManualWire()
-  const body = {
-    length: 0,
-    collected: null,
-    received: 0,
-    pieces: 0,
-    unfinished: false,
-    limit: Infinity,
-    isAnonymous: false,
-    bytes: () => Promise.reject(new Error('none')),
-    each: () => Promise.reject(new Error('none')),
-    gather: () => null,
-    stream: () => {
-      throw new Error('none')
-    }
-  }
   const ctx = new Context(
     {
       method: 'GET',
       target: '/',
       headers: new HeaderList(),
       host: 'h',
-      body,
+      body: new WholeBody(),
       peerAddress: '::1',
       clientAddress: '::1',
       secure: false,

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream'
-import type { RequestBody } from '../message/context.ts'
+import type { RequestBody } from './context.ts'
 import { ClientGone, PayloadTooLarge, Unavailable } from '../operations/errors.ts'
 import { keepFor, type Keeping } from './allowance.ts'
-import { Pieces } from '../message/pieces.ts'
+import { Pieces } from './pieces.ts'
 
 const EMPTY = new Uint8Array(0)
 
@@ -100,9 +100,7 @@ export class IncomingBody implements WireBody {
   }
 
   stream(): Readable {
-    if (this.collected !== null)
-      return Readable.from(this.collected.byteLength === 0 ? [] : [this.collected], { objectMode: false })
-    if (this.length === 0) return Readable.from([], { objectMode: false })
+    if (this.collected !== null || this.length === 0) return streamOf(this.collected ?? EMPTY)
     if (this.#promise !== null || this.#stream !== null) throw new TypeError('the request body is already being read')
     const stream = new BodyStream(this)
     // The client may leave before the reader listens; an unhandled error would end the process.
@@ -303,45 +301,45 @@ export class IncomingBody implements WireBody {
   }
 }
 
-export class EmptyBody implements WireBody {
-  readonly length = 0
-  readonly received = 0
-  readonly pieces = 0
+/** A body that is there: none, or that of a request of our own. */
+export class WholeBody implements WireBody {
+  readonly collected: Uint8Array
+  readonly length: number
+  readonly received: number
+  readonly pieces = 1
   readonly waiting = false
   readonly unfinished = false
   readonly unasked = false
-  collected: Uint8Array | null = null
   limit = Number.POSITIVE_INFINITY
   isAnonymous = false
-  #promise: Promise<Uint8Array> | null = null
 
-  bytes(): Promise<Uint8Array> {
-    this.collected = EMPTY
-    this.#promise ??= Promise.resolve(EMPTY)
-    return this.#promise
+  constructor(bytes: Uint8Array = EMPTY) {
+    this.collected = bytes
+    this.length = this.received = bytes.byteLength
+  }
+
+  async bytes(): Promise<Uint8Array> {
+    if (this.length > this.limit) throw new PayloadTooLarge(this.limit)
+    return this.collected
   }
 
   stream(): Readable {
-    return Readable.from([], { objectMode: false })
+    return streamOf(this.collected)
   }
 
-  fail(): void {
-    return undefined
-  }
-
-  discard(): void {
-    return undefined
-  }
-
-  each(): Promise<void> {
-    return Promise.resolve()
+  async each(take: (piece: Uint8Array) => void): Promise<void> {
+    take(await this.bytes())
   }
 
   gather(): null {
     return null
   }
 
-  done(): void {
-    return undefined
-  }
+  fail(): void {}
+  discard(): void {}
+  done(): void {}
+}
+
+function streamOf(bytes: Uint8Array): Readable {
+  return Readable.from(bytes.byteLength === 0 ? [] : [bytes], { objectMode: false })
 }

@@ -1,4 +1,4 @@
-import { sizeKept } from '../message/pieces.ts'
+import { sizeKept } from './pieces.ts'
 
 /** Memory budget shared by many connections; one that finds it used up does without. */
 export class Allowance {
