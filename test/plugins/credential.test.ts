@@ -144,7 +144,7 @@ t.test('a known token needs no database and no promise; a new one is 503 while t
   const known = await g.buy()
   const fresh = await g.buy()
   t.equal((await g.send(auth(known.classic))).status, 200)
-  g.watched.broken.add('claimSummary').add('find').add('outstanding')
+  g.watched.broken.add('claim').add('find').add('outstanding')
   g.watched.calls.length = 0
   const hooks = await credential.setup(
     {},

@@ -1,16 +1,29 @@
 import { LATENCY_SPLIT, partOf, type LatencyCounts } from './latency.ts'
 
-export interface Tallied {
+interface Counts {
+  requests: number
+  asked: number
+  paidRequests: number
+  clientErrors: number
+  serverErrors: number
+  upstreamFailures: number
+  unfinished: number
+}
+
+export interface Tallied extends Readonly<Counts> {
   readonly key: string
-  readonly requests: number
-  readonly asked: number
-  readonly paidRequests: number
-  readonly clientErrors: number
-  readonly serverErrors: number
-  readonly upstreamFailures: number
-  readonly unfinished: number
   readonly latencies: LatencyCounts
 }
+
+const none = (): Counts => ({
+  requests: 0,
+  asked: 0,
+  paidRequests: 0,
+  clientErrors: 0,
+  serverErrors: 0,
+  upstreamFailures: 0,
+  unfinished: 0
+})
 
 /**
  * Counts requests of one of many things within a route, such as a merchant's proxy. Hidden from Prometheus, which would
@@ -21,13 +34,7 @@ export class Tally {
   readonly #touch: (tally: Tally) => boolean
   readonly #recent: RecentRequests
   #latencies: Uint32Array | null = null
-  #requests = 0
-  #asked = 0
-  #paidRequests = 0
-  #clientErrors = 0
-  #serverErrors = 0
-  #upstreamFailures = 0
-  #unfinished = 0
+  #counts = none()
 
   constructor(key: string, touch: (tally: Tally) => boolean, recent: RecentRequests) {
     this.key = key
@@ -43,22 +50,22 @@ export class Tally {
     }
     const part = partOf(LATENCY_SPLIT, seconds)
     this.#latencies[part] = (this.#latencies[part] ?? 0) + 1
-    this.#requests++
-    if (status === 402) this.#asked++
-    else if (status >= 500) this.#serverErrors++
-    else if (status >= 400) this.#clientErrors++
+    this.#counts.requests++
+    if (status === 402) this.#counts.asked++
+    else if (status >= 500) this.#counts.serverErrors++
+    else if (status >= 400) this.#counts.clientErrors++
   }
 
   paid(): void {
-    if (this.#latencies !== null) this.#paidRequests++
+    if (this.#latencies !== null) this.#counts.paidRequests++
   }
 
   upstreamFailed(): void {
-    if (this.#latencies !== null) this.#upstreamFailures++
+    if (this.#latencies !== null) this.#counts.upstreamFailures++
   }
 
   brokenOff(): void {
-    if (this.#latencies !== null) this.#unfinished++
+    if (this.#latencies !== null) this.#counts.unfinished++
   }
 
   log(request: Omit<LoggedRequest, 'key'>): void {
@@ -70,20 +77,9 @@ export class Tally {
     this.#latencies?.forEach((count, part) => {
       if (count > 0) latencies.set(part, count)
     })
-    const taken = {
-      key: this.key,
-      requests: this.#requests,
-      asked: this.#asked,
-      paidRequests: this.#paidRequests,
-      clientErrors: this.#clientErrors,
-      serverErrors: this.#serverErrors,
-      upstreamFailures: this.#upstreamFailures,
-      unfinished: this.#unfinished,
-      latencies
-    }
+    const taken = { key: this.key, ...this.#counts, latencies }
     this.#latencies = null
-    this.#requests = this.#asked = this.#paidRequests = this.#clientErrors = this.#serverErrors = 0
-    this.#upstreamFailures = this.#unfinished = 0
+    this.#counts = none()
     return taken
   }
 }

@@ -178,10 +178,9 @@ export class ProducerVerifier {
     }
     if (revocations.covers(challenge))
       return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
-    return (
-      (await claims.consume(challenge.paymentHash, challenge.merchantId)) ??
-      verifier.fit.taken(await claims.find(challenge.paymentHash))
-    )
+    return (await claims.consume(challenge.paymentHash, challenge.merchantId))
+      ? challenge
+      : verifier.fit.taken(await claims.find(challenge.paymentHash))
   }
 
   #classicOff(): ClassicRefused | null {

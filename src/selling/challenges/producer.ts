@@ -63,17 +63,7 @@ interface CreateRequest {
   readonly key: string | null
 }
 
-interface Found {
-  readonly challenge: SentChallenge
-  readonly replayed: boolean
-}
-
-interface Running {
-  readonly request: CreateRequest
-  readonly found: Promise<Found>
-}
-
-/** Another process bound the key while this one waited for its invoice. */
+/** Another create bound the key while this one waited for its invoice. */
 class KeyTaken extends Error {}
 
 /**
@@ -83,9 +73,6 @@ class KeyTaken extends Error {}
 export class Producer {
   readonly #dependencies: ProducerDependencies
   readonly #store: ProducerStore
-  // Creates in progress by merchant and key: duplicates wait instead of making wasted invoices. Covers the lookup of
-  // the key's challenge, which could miss a create that ends meanwhile.
-  readonly #running = new Map<string, Running>()
 
   constructor(dependencies: ProducerDependencies) {
     this.#dependencies = dependencies
@@ -109,21 +96,13 @@ export class Producer {
       description: plain(input.description ?? '') || resource,
       key: this.#key(headerKey ?? input.idempotencyKey ?? null)
     }
-    if (request.key === null) return this.#created(await this.#make(merchant, request, null), false)
-    const slot = `${merchant.id} ${request.key}`
     for (;;) {
-      const running = this.#running.get(slot)
-      if (running === undefined) {
-        const found = await this.#lead(slot, merchant, request)
-        if (found !== null) return this.#created(found.challenge, found.replayed)
-      } else if (running.request.resource === resource && running.request.priceSats === priceSats) {
-        // Its failure is ours too.
-        const found = await running.found.catch(keyTaken)
-        // It may have been revoked since this request came.
-        if (found !== null && !this.#dependencies.revocations.covers(found.challenge))
-          return this.#created(found.challenge, true)
-      } else {
-        await running.found.catch(() => null) // The next look finds what became of it.
+      const bound = request.key === null ? null : await this.#recorded(() => this.#bound(merchant, request))
+      if (bound !== null) return this.#created(bound, true)
+      try {
+        return this.#created(await this.#make(merchant, request), false)
+      } catch (error) {
+        if (!(error instanceof KeyTaken)) throw error
       }
     }
   }
@@ -222,25 +201,7 @@ export class Producer {
     return isPayableAt(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
   }
 
-  /** Finds or makes the challenge of a key; null if another process was faster. */
-  async #lead(slot: string, merchant: Merchant, request: CreateRequest): Promise<Found | null> {
-    const found = this.#find(merchant, request)
-    this.#running.set(slot, { request, found })
-    try {
-      return await found.catch(keyTaken)
-    } finally {
-      this.#running.delete(slot)
-    }
-  }
-
-  async #find(merchant: Merchant, request: CreateRequest): Promise<Found> {
-    const before = await this.#recorded(() => this.#bound(merchant, request))
-    return before === null
-      ? { challenge: await this.#make(merchant, request, request.key), replayed: false }
-      : { challenge: before, replayed: true }
-  }
-
-  async #make(merchant: Merchant, request: CreateRequest, key: string | null): Promise<SentChallenge> {
+  async #make(merchant: Merchant, request: CreateRequest): Promise<SentChallenge> {
     const { database, minting } = this.#dependencies
     // Without a lock first, so that a reached cap costs no invoice; the check under the lock decides.
     await this.#recorded(() => this.#check(database.sql, merchant, request))
@@ -248,7 +209,7 @@ export class Producer {
       const { challenge } = await minting.mint(this.#offer(merchant, request), {
         clientKey: `merchant:${merchant.id}`,
         digest: null,
-        idempotencyKey: key,
+        idempotencyKey: request.key,
         uncapped: true,
         record: made => this.#recorded(() => database.transaction(tx => this.#record(tx, merchant, request, made)))
       })
@@ -372,11 +333,6 @@ export class Producer {
       throw new ProducerProblem(this.problemBase, slug, detail, { cause: error })
     }
   }
-}
-
-function keyTaken(error: unknown): null {
-  if (error instanceof KeyTaken) return null
-  throw error
 }
 
 function clamped(query: { readonly limit?: number; readonly offset?: number }): { limit: number; offset: number } {

@@ -113,7 +113,7 @@ export interface SentChallenge extends Challenge {
   readonly x402?: RequestBinding | null
 }
 
-/** What a claim counts. Rows are wide: reading a whole one costs as much as the claim. */
+/** What a claim counts. */
 export type Sale = Pick<Challenge, 'merchantId' | 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
 export interface ClaimCondition {
@@ -131,8 +131,8 @@ export interface ClaimCondition {
 }
 
 /** `first`: the payment's first verification ever. */
-export interface ClaimedChallenge<C extends Sale = Challenge> {
-  readonly challenge: C
+export interface ClaimedChallenge {
+  readonly challenge: Sale
   readonly first: boolean
   /** Releases for clients that had left (decision 184). */
   readonly returns: number

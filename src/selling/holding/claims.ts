@@ -67,20 +67,13 @@ export class Claims {
     scheme: ClaimScheme,
     merchantId: string | null,
     condition: ClaimCondition | null = null
-  ): Promise<Challenge | null> {
+  ): Promise<Sale | null> {
     const { clock, store } = this.#options
     const row = { paymentHash, scheme, condition, now: clock.now() }
-    return this.#counted(await store.claim(this.#where(merchantId), row).catch(unavailable), scheme)
-  }
-
-  /**
-   * For an L402 token, without reading the whole row.
-   * @throws Unavailable
-   */
-  async claimSummary(paymentHash: string, merchantId: string | null, condition: ClaimCondition): Promise<Sale | null> {
-    const { clock, store } = this.#options
-    const row = { paymentHash, scheme: 'l402', condition, now: clock.now() } as const
-    return this.#counted(await store.claimSummary(this.#where(merchantId), row).catch(unavailable), 'l402')
+    const claimed = await store.claim(this.#where(merchantId), row).catch(unavailable)
+    if (claimed === null) return null
+    this.count(claimed, scheme)
+    return claimed.challenge
   }
 
   /**
@@ -106,15 +99,15 @@ export class Claims {
   }
 
   /**
-   * Spends a single-use credential durably. Null if spent, leased or another scheme's. A rejection releases the
+   * Spends a single-use credential durably. False if spent, leased or another scheme's. A rejection releases the
    * payment, so the call may be repeated.
    * @throws Unavailable
    */
-  async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
+  async consume(paymentHash: string, merchantId: string): Promise<boolean> {
     const { leases, store } = this.#options
     const where = this.#where(merchantId)
     const taken = await leases.acquire(paymentHash, row => store.consume(where, row)).catch(unavailable)
-    if (taken === null) return null
+    if (taken === null) return false
     this.count(taken.claimed, 'payment')
     try {
       // Already spent in the database; ends the lease here.
@@ -123,7 +116,7 @@ export class Claims {
       await leases.release(taken.lease)
       throw error
     }
-    return taken.claimed.challenge
+    return true
   }
 
   #where(merchantId: string | null): ClaimIn {
@@ -131,14 +124,8 @@ export class Claims {
     return onPaid === null || merchantId === null ? database.sql : { onPaid }
   }
 
-  #counted<C extends Sale>(claimed: ClaimedChallenge<C> | null, scheme: ClaimScheme): C | null {
-    if (claimed === null) return null
-    this.count(claimed, scheme)
-    return claimed.challenge
-  }
-
   /** Counts the first claim of a payment, also for callers with their own transaction. */
-  count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
+  count(claimed: ClaimedChallenge, scheme: ClaimScheme): void {
     if (!claimed.first) return
     const { counters, reputation } = this.#options
     const { merchantId, clientKey, source, amountSats } = claimed.challenge

@@ -3,7 +3,7 @@ import { Batch } from '../../platform/database/batch.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './challenge.ts'
+import type { ClaimedChallenge, GivenBack, LeaseKey, NewLease } from './challenge.ts'
 import type { LeaseRow } from './sql/statements.ts'
 import type { ChallengeStore } from './store.ts'
 
@@ -111,11 +111,11 @@ export class Leases {
    * transaction. Null if spent, leased or claimed by another scheme. Rejects if the database is down. `isFinal`: a
    * crash lapses the lease into spent (decision 183).
    */
-  async acquire<C extends Sale>(
+  async acquire(
     paymentHash: string,
-    take: (row: LeaseRow) => Promise<ClaimedChallenge<C> | null>,
+    take: (row: LeaseRow) => Promise<ClaimedChallenge | null>,
     isFinal = false
-  ): Promise<{ readonly lease: Lease; readonly claimed: ClaimedChallenge<C> } | null> {
+  ): Promise<{ readonly lease: Lease; readonly claimed: ClaimedChallenge } | null> {
     // Counts even after lapsing in the database: the response is in flight, or its spend not written.
     const own = this.#byHash.get(paymentHash)?.state
     if (own === 'held' || own === 'spending') return null
@@ -130,7 +130,7 @@ export class Leases {
       until: now + this.#duration,
       settled: null
     }
-    let claimed: ClaimedChallenge<C> | null
+    let claimed: ClaimedChallenge | null
     try {
       const { gateway } = this
       claimed = await take({ paymentHash, leaseId: held.leaseId, isFinal, gateway, until: now + this.#kept, now })

@@ -18,15 +18,12 @@ import {
   type Outstanding,
   type OutstandingQuery,
   type Revocation,
-  type Sale,
   type ShareableQuery
 } from './challenge.ts'
 import {
   Claiming,
-  NotifyingClaiming,
-  SUMMARY_COLUMNS,
   claimRows,
-  CONSUME_PAYMENTS,
+  consumeRows,
   EXTEND_LEASES,
   FIND_CHALLENGES,
   INSERT_CHALLENGES,
@@ -34,13 +31,12 @@ import {
   OPEN_INVOICES,
   RELEASE_LEASES,
   SPEND_LEASES,
-  WHOLE_ROW,
   type ClaimRow,
   type ConsumeRow,
   type ExtendRow,
   type LeaseRow
 } from './sql/statements.ts'
-import { ambiguousLeases, challengeRows, openRows, revocationList, sales, type OpenRow } from './sql/rows.ts'
+import { ambiguousLeases, challengeRows, openRows, revocationList, type OpenRow } from './sql/rows.ts'
 
 const HASH = /^[0-9a-f]{64}$/
 // Approximate bytes of a new row without path and query.
@@ -70,11 +66,9 @@ function requireValid({ paymentHash, tokenId, amountSats }: NewChallenge): void 
  */
 export class ChallengeStore {
   readonly #database: Database
-  readonly #claims: NotifyingClaiming<ClaimRow>
-  readonly #claimsInBrief: Claiming<ClaimRow, Sale>
-  readonly #leases: NotifyingClaiming<LeaseRow>
-  readonly #leasesInBrief: Claiming<LeaseRow, Sale>
-  readonly #consumptions: NotifyingClaiming<ConsumeRow>
+  readonly #claims: Claiming<ClaimRow>
+  readonly #leases: Claiming<LeaseRow>
+  readonly #consumptions: Claiming<ConsumeRow>
   readonly #inserts: Batch<NewChallenge, null>
   readonly #extensions: Batch<ExtendRow, boolean>
   readonly #find: (paymentHash: string) => Promise<Challenge | null>
@@ -88,11 +82,9 @@ export class ChallengeStore {
 
   constructor(database: Database) {
     this.#database = database
-    this.#claims = new NotifyingClaiming(database, claimRows(WHOLE_ROW))
-    this.#claimsInBrief = new Claiming(database, sales, claimRows(SUMMARY_COLUMNS))
-    this.#leases = new NotifyingClaiming(database, leaseRows(WHOLE_ROW))
-    this.#leasesInBrief = new Claiming(database, sales, leaseRows(SUMMARY_COLUMNS))
-    this.#consumptions = new NotifyingClaiming(database, CONSUME_PAYMENTS)
+    this.#claims = new Claiming(database, claimRows)
+    this.#leases = new Claiming(database, leaseRows)
+    this.#consumptions = new Claiming(database, consumeRows)
     this.#inserts = new Batch({
       key: row => row.paymentHash,
       size: row => ROW_BYTES + row.path.length + row.query.length + row.resource.length,
@@ -118,8 +110,8 @@ export class ChallengeStore {
   }
 
   async close(): Promise<void> {
-    const writing = [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions]
-    await Promise.all([...writing, this.#inserts, this.#extensions].map(each => each.drained()))
+    const writing = [this.#claims, this.#leases, this.#consumptions, this.#inserts, this.#extensions]
+    await Promise.all(writing.map(each => each.drained()))
   }
 
   /** Resolves when durable. Throws a unique violation for a known payment hash. */
@@ -181,25 +173,20 @@ export class ChallengeStore {
    * condition allows. `first` is true for exactly one caller ever.
    */
   async claim(where: ClaimIn, row: ClaimRow): Promise<ClaimedChallenge | null> {
-    return await this.#claims.claimIn(where, row)
-  }
-
-  /** Reads the whole row for listeners only. */
-  async claimSummary(where: ClaimIn, row: ClaimRow): Promise<ClaimedChallenge<Sale> | null> {
-    return 'onPaid' in where ? await this.#claims.claimIn(where, row) : await this.#claimsInBrief.claim(where, row)
+    return await this.#claims.claim(where, row)
   }
 
   /**
    * Leases for one modern credential. Atomic: null unless it is unspent or the earlier lease has lapsed, and no other
    * scheme has claimed it. With a `bond` the row must also match it and be bound to no body.
    */
-  async lease(where: ClaimIn, row: LeaseRow): Promise<ClaimedChallenge<Sale> | null> {
-    return 'onPaid' in where ? await this.#leases.claimIn(where, row) : await this.#leasesInBrief.claim(where, row)
+  async lease(where: ClaimIn, row: LeaseRow): Promise<ClaimedChallenge | null> {
+    return await this.#leases.claim(where, row)
   }
 
   /** Spends for one modern credential immediately: as `lease`, but final under the lease id. */
   async consume(where: ClaimIn, row: ConsumeRow): Promise<ClaimedChallenge | null> {
-    return await this.#consumptions.claimIn(where, row)
+    return await this.#consumptions.claim(where, row)
   }
 
   /** Extends one gateway's leases; returns those still its own. */

@@ -155,7 +155,7 @@ export class PassClaims {
     }
     if (isToken) {
       const issuedAfter = revocations.until(offer.proxyId, merchantId)
-      const claimed = await claims.claimSummary(paymentHash, merchantId, { chargeId, tokenId, price, issuedAfter })
+      const claimed = await claims.claim(paymentHash, 'l402', merchantId, { chargeId, tokenId, price, issuedAfter })
       return claimed === null ? null : paid(null)
     }
     if (offer.meter !== null)

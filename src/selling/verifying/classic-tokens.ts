@@ -160,7 +160,7 @@ export class ClassicTokens {
       if (refused !== null) return refused
     }
     const condition = this.#conditionOf(token, offer.proxyId)
-    const claimed = await claims.claimSummary(token.paymentHash, token.grant.merchantId, condition)
+    const claimed = await claims.claim(token.paymentHash, 'l402', token.grant.merchantId, condition)
     if (claimed === null) return this.#unclaimed(token)
     const { grant, paymentHash } = token
     const { amountSats, asked, createdAt: issuedAt } = claimed
@@ -185,10 +185,10 @@ export class ClassicTokens {
    * @throws Unavailable
    */
   async claim(token: GenuineToken): Promise<Challenge | ClassicRefused> {
+    const { claims } = this.#options
     const { paymentHash, grant } = token
-    const condition = this.#conditionOf(token, null)
-    const claimed = await this.#options.claims.claim(paymentHash, 'l402', grant.merchantId, condition)
-    return claimed ?? this.#unclaimed(token)
+    const claimed = await claims.claim(paymentHash, 'l402', grant.merchantId, this.#conditionOf(token, null))
+    return (claimed === null ? null : await claims.find(paymentHash)) ?? this.#unclaimed(token)
   }
 
   async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {

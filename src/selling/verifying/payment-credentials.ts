@@ -79,14 +79,15 @@ export class PaymentCredentials {
   async #keyToBalance(own: OwnPayment, offer: Offer, remember: Remember): Promise<Paid | PaymentRefusedVerdict> {
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
-    const { paymentHash, merchantId, amountSats } = genuine.challenge
-    const refused = this.#fit.unbound(genuine.challenge, offer)
+    const { challenge } = genuine
+    const { paymentHash, merchantId, amountSats } = challenge
+    const refused = this.#fit.unbound(challenge, offer)
     if (refused !== null) return refused
     const { claims } = this.#options
-    const challenge = await claims.claim(paymentHash, 'payment', merchantId)
-    if (challenge === null) return this.#fit.taken(await claims.find(paymentHash))
+    if ((await claims.claim(paymentHash, 'payment', merchantId)) === null)
+      return this.#fit.taken(await claims.find(paymentHash))
     const paid = paidForLong({ scheme: 'payment', paymentHash, amountSats }, genuine.credential.id)
-    remember?.({ kind: 'payment', challenge, paid })
+    remember?.({ kind: 'payment', challenge: this.#paidNow(challenge), paid })
     return paid
   }
 
@@ -161,6 +162,11 @@ export class PaymentCredentials {
     return { credential, challenge }
   }
 
+  /** As the claim has left it. */
+  #paidNow(challenge: Challenge): Challenge {
+    return { ...challenge, paidAt: challenge.paidAt ?? this.#options.clock.now() }
+  }
+
   off(): PaymentRefusedVerdict | null {
     if (this.#options.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
@@ -181,12 +187,11 @@ export class PaymentCredentials {
       return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
     const refused = this.#fit.unbound(challenge, offer) ?? (await this.#fit.wrongBody(challenge, ctx, offer))
     if (refused !== null) return legacyRefused(refused)
-    const claimed = await claims.claim(paymentHash, 'payment-legacy', challenge.merchantId)
-    if (claimed === null)
+    if ((await claims.claim(paymentHash, 'payment-legacy', challenge.merchantId)) === null)
       return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
-    const paid = paidForLong({ scheme: 'payment-legacy', paymentHash, amountSats: claimed.amountSats })
+    const paid = paidForLong({ scheme: 'payment-legacy', paymentHash, amountSats: challenge.amountSats })
     // A bound body must be compared each time.
-    if (claimed.digest === null) remember?.({ kind: 'payment-legacy', challenge: claimed, paid })
+    if (challenge.digest === null) remember?.({ kind: 'payment-legacy', challenge: this.#paidNow(challenge), paid })
     return paid
   }
 }

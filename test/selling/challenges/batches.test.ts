@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t, { type Test as T } from 'tap'
-import type { ClaimedChallenge, NewChallenge, OnPaid, Sale } from '../../../src/selling/holding/challenge.ts'
+import type { ClaimedChallenge, NewChallenge, OnPaid } from '../../../src/selling/holding/challenge.ts'
 import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import { isUniqueViolation, type Database, type Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
@@ -16,7 +16,6 @@ type Operation =
       readonly kind: 'claim'
       readonly scheme: 'l402' | 'payment-legacy'
       readonly charge: string
-      readonly brief: boolean
     }
   | { readonly kind: 'lease'; readonly lease: string; readonly path: string; readonly now: number }
   | { readonly kind: 'consume'; readonly lease: string; readonly now: number }
@@ -116,8 +115,7 @@ function anyOperation(random: () => number): Operation {
       return {
         kind: 'claim',
         scheme: pick(random, ['l402', 'payment-legacy'] as const),
-        charge: pick(random, ['c', 'c', 'another']),
-        brief: random() < 0.5
+        charge: pick(random, ['c', 'c', 'another'])
       }
     case 'lease':
       return { kind: 'lease', lease, now, path: pick(random, ['/a', '/a', '/b']) }
@@ -152,7 +150,7 @@ function lossy(database: Database, random: () => number, share: number): Databas
 /** Runs outside a transaction. */
 const outside = AsyncLocalStorage.snapshot()
 
-const verdict = (claimed: ClaimedChallenge<Sale> | null): string =>
+const verdict = (claimed: ClaimedChallenge | null): string =>
   claimed === null ? 'refused' : claimed.first ? 'first' : 'again'
 
 async function told(t: T, work: Promise<string>): Promise<Told> {
@@ -171,9 +169,9 @@ function leaseOf(paymentHash: string, leaseId: string, now = NOW) {
 function run(store: ChallengeStore, sql: Sql, paymentHash: string, operation: Operation): Promise<string> {
   switch (operation.kind) {
     case 'claim': {
-      const { scheme, charge, brief } = operation
+      const { scheme, charge } = operation
       const condition = { chargeId: charge, tokenId: '0'.repeat(64), price: null, issuedAfter: null }
-      return store[brief ? 'claimSummary' : 'claim'](sql, { paymentHash, scheme, condition, now: NOW }).then(verdict)
+      return store.claim(sql, { paymentHash, scheme, condition, now: NOW }).then(verdict)
     }
     case 'lease': {
       const bond = {

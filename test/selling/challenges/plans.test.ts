@@ -1,5 +1,5 @@
 import t from 'tap'
-import { claimRows, FIND_CHALLENGES, OPEN_INVOICES, WHOLE_ROW } from '../../../src/selling/holding/sql/statements.ts'
+import { claimRows, FIND_CHALLENGES, OPEN_INVOICES } from '../../../src/selling/holding/sql/statements.ts'
 import { eachDatabase } from '../../support/database.ts'
 
 const HASH = '0'.repeat(64)
@@ -27,7 +27,7 @@ await eachDatabase(
           Array.from({ length: 3 }, () => ({ ...open, payableUntil: NOW }))
         )
         await FIND_CHALLENGES.one(tx, [HASH])
-        await claimRows(WHOLE_ROW).one(tx, [{ paymentHash: HASH, scheme: 'l402', now: NOW }])
+        await claimRows('challenges.*').one(tx, [{ paymentHash: HASH, scheme: 'l402', now: NOW }])
       }
       await tx`set local plan_cache_mode = force_generic_plan`
       const kept = await tx<Array<{ name: string; statement: string; parameters: number }>>`

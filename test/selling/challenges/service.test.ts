@@ -142,7 +142,7 @@ t.test('a token that was being verified while its keys were dropped is not remem
   // No more of it is asked for.
   const ctx = { headers: { pairs: ['Authorization', authorization] } } as unknown as Context
   const claimed = Promise.withResolvers<void>()
-  f.watched.late.set('claimSummary', claimed.promise)
+  f.watched.late.set('claim', claimed.promise)
   const early = f.selling.verifier.verify(ctx, offer())
   await f.asked()
   const next = Buffer.from('the next master secret, thirty-two bytes at least')

@@ -2,12 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import type { NewChallenge } from '../../../src/selling/holding/challenge.ts'
-import {
-  claimRows,
-  FIND_CHALLENGES,
-  INSERT_CHALLENGES,
-  WHOLE_ROW
-} from '../../../src/selling/holding/sql/statements.ts'
+import { claimRows, FIND_CHALLENGES, INSERT_CHALLENGES } from '../../../src/selling/holding/sql/statements.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { MADE_AT as NOW, newChallenge } from '../challenges/fixture.ts'
 
@@ -49,7 +44,7 @@ await eachDatabase(t, 'several are found by their hashes before any statistics a
       asked.map(({ paymentHash }) => paymentHash)
     )
     const claims = asked.map(({ paymentHash }) => ({ paymentHash, scheme: 'l402' as const, now: NOW }))
-    t.notOk((await claimRows(WHOLE_ROW).one(tx, claims)).includes(null))
+    t.notOk((await claimRows('challenges.*').one(tx, claims)).includes(null))
     t.equal(await scans(), before, 'the whole table was read')
   })
 })

@@ -165,35 +165,18 @@ function writeItem(item: unknown, serialize: Serialize): string {
   return value.includes('"') || value.includes('\\') ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
 }
 
+/** An item in quotes, a bare one, or a brace. */
+const ARRAY_TOKEN = /"((?:[^"\\]|\\.)*)"|[^{},"]+|[{}]/gs
+
 export function readArray(text: string, parse: Parse): unknown[] {
-  // Bounds come before an array that does not begin at 1.
-  let at = text.indexOf('{')
-  const list = (): unknown[] => {
-    const values: unknown[] = []
-    at++
-    while (at < text.length && text[at] !== '}') {
-      if (text[at] === ',') at++
-      else if (text[at] === '{') values.push(list())
-      else if (text[at] === '"') values.push(parse(quoted()))
-      else values.push(bare())
-    }
-    at++
-    return values
-  }
-  const quoted = (): string => {
-    let value = ''
-    for (at++; at < text.length && text[at] !== '"'; at++) {
-      if (text[at] === '\\') at++
-      value += text[at] ?? ''
-    }
-    at++
-    return value
-  }
-  const bare = (): unknown => {
-    const from = at
-    while (at < text.length && text[at] !== ',' && text[at] !== '}') at++
-    const value = text.slice(from, at)
-    return value === 'NULL' ? null : parse(value)
-  }
-  return list()
+  const json = text
+    // Bounds come before an array that does not begin at 1.
+    .slice(text.indexOf('{'))
+    .replace(ARRAY_TOKEN, (token: string, quoted: string | undefined) => {
+      if (token === '{') return '['
+      if (token === '}') return ']'
+      if (token === 'NULL') return 'null'
+      return JSON.stringify(quoted === undefined ? token : quoted.replace(/\\(.)/gs, '$1'))
+    })
+  return JSON.parse(json, (_at, value: unknown) => (typeof value === 'string' ? parse(value) : value)) as unknown[]
 }

@@ -11,13 +11,12 @@ import type {
   Challenge,
   ClaimIn,
   ClaimedChallenge,
-  OnPaid,
-  Sale
+  OnPaid
 } from '../challenge.ts'
 import { Batch } from '../../../platform/database/batch.ts'
-import type { Database, Sql } from '../../../platform/database/database.ts'
-import type { Records, Row } from '../../../platform/database/rows.ts'
-import { challengeRows, claimCounts } from './rows.ts'
+import type { Database } from '../../../platform/database/database.ts'
+import type { Row } from '../../../platform/database/rows.ts'
+import { challengeRows, claimCounts, sales } from './rows.ts'
 
 /** A claim that does not use the payment up. Times in milliseconds since the epoch, here and below. */
 export interface ClaimRow {
@@ -39,9 +38,7 @@ export interface ConsumeRow extends LeaseKey {
   readonly now: number
 }
 
-export const WHOLE_ROW = 'challenges.*'
-export const SUMMARY_COLUMNS =
-  'merchant_id, source, amount_sats, asked, created_at, client_key, verifications, client_gone'
+const SUMMARY_COLUMNS = 'merchant_id, source, amount_sats, asked, created_at, client_key, verifications, client_gone'
 
 export const claimRows = (columns: string): OverRows<ClaimRow> =>
   overRows(
@@ -108,23 +105,24 @@ export const leaseRows = (columns: string): OverRows<LeaseRow> =>
     { locks: true }
   )
 
-export const CONSUME_PAYMENTS = overRows<ConsumeRow>(
-  {
-    hash: ['text', row => row.paymentHash],
-    lease: ['text', row => row.leaseId],
-    gateway: ['text', row => row.gateway],
-    by: ['text', () => 'payment'],
-    at: ['timestamptz', row => row.now]
-  },
-  given => `
+export const consumeRows = (columns: string): OverRows<ConsumeRow> =>
+  overRows(
+    {
+      hash: ['text', row => row.paymentHash],
+      lease: ['text', row => row.leaseId],
+      gateway: ['text', row => row.gateway],
+      by: ['text', () => 'payment'],
+      at: ['timestamptz', row => row.now]
+    },
+    given => `
     update challenges
     set state = 'spent', spent_at = given.at, lease_id = given.lease, lease_gateway = given.gateway, lease_until = null,
       scheme = given.by, paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
     from ${given}
     where ${LEASABLE}
-    returning given.nth, ${WHOLE_ROW}`,
-  { locks: true }
-)
+    returning given.nth, ${columns}`,
+    { locks: true }
+  )
 
 export interface ExtendRow extends LeaseKey {
   readonly gateway: string
@@ -238,74 +236,55 @@ export const OPEN_INVOICES = overRows<OutstandingQuery>(
     group by 1, 2, 3`
 )
 
-export class Claiming<R extends { readonly paymentHash: string }, C extends Sale> {
+/** The claims of one statement: batched on their own, or batched with what listeners write for first payments. */
+export class Claiming<R extends { readonly paymentHash: string }> {
   readonly #database: Database
-  readonly #rows: Records<C>
-  readonly #statement: OverRows<R>
+  readonly #brief: OverRows<R>
   readonly #batch: Batch<R, Row | null>
+  readonly #paid: Batch<{ readonly row: R; readonly onPaid: OnPaid }, Row | null>
 
-  constructor(database: Database, rows: Records<C>, statement: OverRows<R>) {
+  /** `statement` returns the given columns. Rows are wide: reading a whole one costs as much as the claim. */
+  constructor(database: Database, statement: (columns: string) => OverRows<R>) {
     this.#database = database
-    this.#rows = rows
-    this.#statement = statement
-    this.#batch = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
-  }
-
-  /** On its own and batched with the database's handle, else within a transaction. */
-  async claim(sql: Sql, row: R): Promise<ClaimedChallenge<C> | null> {
-    const found = sql === this.#database.sql ? await this.#batch.add(row) : (await this.write(sql, [row]))[0]
-    // Outside the batch: the claims are committed, and an unreadable row must not repeat them.
-    return this.read(found ?? null)
-  }
-
-  async write(sql: Sql, given: readonly R[]): Promise<Array<Row | null>> {
-    return await this.#statement.one(sql, given)
-  }
-
-  read(row: Row | null): ClaimedChallenge<C> | null {
-    if (row === null) return null
-    const { verifications, returns } = claimCounts.read(row)
-    return { challenge: this.#rows.read(row), first: verifications === 1, returns }
-  }
-
-  drained(): Promise<void> {
-    return this.#batch.drained()
-  }
-}
-
-export class NotifyingClaiming<R extends { readonly paymentHash: string }> extends Claiming<R, Challenge> {
-  readonly #paid: Batch<{ readonly row: R; readonly onPaid: OnPaid }, ClaimedChallenge | null>
-
-  constructor(database: Database, statement: OverRows<R>) {
-    super(database, challengeRows, statement)
+    this.#brief = statement(SUMMARY_COLUMNS)
+    const whole = statement('challenges.*')
+    this.#batch = new Batch({ key: row => row.paymentHash, write: rows => this.#brief.one(database.sql, rows) })
     this.#paid = new Batch({
       key: ({ row }) => row.paymentHash,
       write: given =>
         database.transaction(async tx => {
-          const rows = await this.write(
+          const found = await whole.one(
             tx,
             given.map(({ row }) => row)
           )
-          const claimed = rows.map(row => this.read(row))
           const byCallback = new Map<OnPaid, Challenge[]>()
           for (const [at, { onPaid }] of given.entries()) {
-            const one = claimed[at]
-            if (one?.first !== true) continue
+            const row = found[at] ?? null
+            if (row === null || claimCounts.read(row).verifications > 1) continue
             const others = byCallback.get(onPaid)
-            if (others === undefined) byCallback.set(onPaid, [one.challenge])
-            else others.push(one.challenge)
+            if (others === undefined) byCallback.set(onPaid, [challengeRows.read(row)])
+            else others.push(challengeRows.read(row))
           }
           for (const [onPaid, firsts] of byCallback) await onPaid(tx, firsts)
-          return claimed
+          return found
         })
     })
   }
 
-  async claimIn(where: ClaimIn, row: R): Promise<ClaimedChallenge | null> {
-    return 'onPaid' in where ? await this.#paid.add({ row, onPaid: where.onPaid }) : await this.claim(where, row)
+  async claim(where: ClaimIn, row: R): Promise<ClaimedChallenge | null> {
+    const found =
+      'onPaid' in where
+        ? await this.#paid.add({ row, onPaid: where.onPaid })
+        : where === this.#database.sql
+          ? await this.#batch.add(row)
+          : (await this.#brief.one(where, [row]))[0]
+    if (found === null || found === undefined) return null
+    // Outside the batch: the claims are committed, and an unreadable row must not repeat them.
+    const { verifications, returns } = claimCounts.read(found)
+    return { challenge: sales.read(found), first: verifications === 1, returns }
   }
 
-  override async drained(): Promise<void> {
-    await Promise.all([super.drained(), this.#paid.drained()])
+  async drained(): Promise<void> {
+    await Promise.all([this.#batch.drained(), this.#paid.drained()])
   }
 }
