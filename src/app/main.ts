@@ -1,75 +1,73 @@
-import { completionScript, SHELLS, flagsOf, helpText, type Help } from './cli/help.ts'
-import { check, checkHelp } from './commands/check.ts'
-import { docs, docsHelp } from './commands/docs.ts'
-import { doctor, doctorHelp } from './commands/doctor.ts'
+import { completionScript, SHELLS, flagsOf, helpText, type Help, type Shell } from './cli/help.ts'
+import { defineCommand, type Command } from './cli/command.ts'
+import { check } from './commands/check.ts'
+import { docs } from './commands/docs.ts'
+import { doctor } from './commands/doctor.ts'
 import { endProcess } from './cli/end.ts'
-import { importFrom, importHelp } from './commands/import.ts'
-import { init, initHelp } from './commands/init.ts'
-import { key, keyHelp } from './commands/key.ts'
-import { keys, keysHelp } from './commands/keys.ts'
-import { merchant, merchantHelp } from './commands/merchant.ts'
-import { mint, mintHelp } from './commands/mint.ts'
-import { openapi, openapiHelp } from './commands/openapi.ts'
+import { importFrom } from './commands/import.ts'
+import { init } from './commands/init.ts'
+import { key } from './commands/key.ts'
+import { keys } from './commands/keys.ts'
+import { merchant } from './commands/merchant.ts'
+import { mint } from './commands/mint.ts'
 import { describe, startCode, withCode } from './commands/explain.ts'
 import { outliveReaders, processOutput, UsageError, type Output, USAGE } from './cli/output.ts'
-import { pay, payHelp } from './commands/pay.ts'
-import { prices, pricesHelp } from './commands/prices.ts'
-import { publish, publishHelp } from './commands/publish.ts'
-import { revoke, revokeHelp } from './commands/revoke.ts'
-import { routes, routesHelp } from './commands/routes.ts'
-import { start, startHelp } from './commands/start.ts'
-import { test, testHelp } from './commands/test.ts'
+import { pay } from './commands/pay.ts'
+import { prices } from './commands/prices.ts'
+import { publish } from './commands/publish.ts'
+import { revoke } from './commands/revoke.ts'
+import { routes } from './commands/routes.ts'
+import { start } from './commands/start.ts'
+import { test } from './commands/test.ts'
 import { versionLine } from './composition/version.ts'
 import { ConfigError, didYouMean, nearest } from '../engine/config/diagnose.ts'
 
-interface Command {
-  readonly help: Help
-  run(args: readonly string[], out: Output): Promise<number>
-}
-
-const completionHelp: Help = {
-  about: 'Prints a shell completion script',
-  takes: SHELLS.join('|'),
-  words: SHELLS,
-  examples: [
-    'source <(boltgate completion bash)',
-    'boltgate completion zsh > "${fpath[1]}/_boltgate"',
-    'boltgate completion fish > ~/.config/fish/completions/boltgate.fish'
-  ]
-}
-
-const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
-  ['init', { help: initHelp, run: init }],
-  ['check', { help: checkHelp, run: check }],
-  ['doctor', { help: doctorHelp, run: doctor }],
-  ['start', { help: startHelp, run: start }],
-  ['pay', { help: payHelp, run: pay }],
-  ['routes', { help: routesHelp, run: routes }],
-  ['test', { help: testHelp, run: test }],
-  ['merchant', { help: merchantHelp, run: merchant }],
-  ['revoke', { help: revokeHelp, run: revoke }],
-  ['key', { help: keyHelp, run: key }],
-  ['keys', { help: keysHelp, run: keys }],
-  ['mint', { help: mintHelp, run: mint }],
-  ['openapi', { help: openapiHelp, run: openapi }],
-  ['prices', { help: pricesHelp, run: prices }],
-  ['import', { help: importHelp, run: importFrom }],
-  ['publish', { help: publishHelp, run: publish }],
-  ['docs', { help: docsHelp, run: docs }],
-  ['completion', { help: completionHelp, run: completion }]
-])
-
-async function completion(args: readonly string[], out: Output): Promise<number> {
-  const shell = SHELLS.find(name => name === args[0])
-  if (shell === undefined || args.length > 1) throw new UsageError(`Missing shell: use ${SHELLS.join(', ')}.`)
-  out.print(
-    completionScript(
-      shell,
-      [...commands].map(([name, { help }]) => [name, help])
+const completion = defineCommand(
+  {
+    about: 'Prints a shell completion script',
+    takes: SHELLS.join('|'),
+    words: SHELLS,
+    word: 'shell',
+    flags: {},
+    examples: [
+      'source <(boltgate completion bash)',
+      'boltgate completion zsh > "${fpath[1]}/_boltgate"',
+      'boltgate completion fish > ~/.config/fish/completions/boltgate.fish'
+    ]
+  },
+  (_values, [shell], out) => {
+    // One of `words`.
+    out.print(
+      completionScript(
+        shell as Shell,
+        [...commands].map(([name, { help }]) => [name, help])
+      )
     )
-  )
-  return 0
-}
+    return 0
+  }
+)
+
+const commands: ReadonlyMap<string, Command> = new Map(
+  Object.entries({
+    init,
+    check,
+    doctor,
+    start,
+    pay,
+    routes,
+    test,
+    merchant,
+    revoke,
+    key,
+    keys,
+    mint,
+    prices,
+    import: importFrom,
+    publish,
+    docs,
+    completion
+  })
+)
 
 function overview(): string {
   return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs

@@ -219,7 +219,7 @@ routes:
     writeFileSync(join(folder, 'gateway.yaml'), text)
     const err: string[] = []
     const output = { print: () => {}, complain: (line: string) => err.push(line) }
-    t.equal(await check(['--config', join(folder, 'gateway.yaml')], output), 0)
+    t.equal(await check.run(['--config', join(folder, 'gateway.yaml')], output), 0)
     if (words === null) t.same(err, [])
     else t.match(err.join('\n').replaceAll(folder, '').replaceAll('/large.json', 'large.json'), words, shown)
     const gateway = await startGateway(t, { yaml: text })

@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { reachable } from '../../engine/config/listen-address.ts'
 import { readKeys } from '../../platform/keys/keyfile.ts'
-import { configurationFile, loadWithPlugins } from './configuration.ts'
+import { loadNamed } from './configuration.ts'
 import { callGateway, type WholeResponse } from './gateway-call.ts'
 import { UsageError } from './output.ts'
 import { addressOption } from './request-options.ts'
@@ -18,7 +18,7 @@ export async function callAdmin(
   options: { readonly url?: string | undefined; readonly config?: string | undefined }
 ): Promise<WholeResponse & { readonly url: string }> {
   const given = options.url === undefined ? null : addressOption('--url', options.url).href
-  const { config } = await loadWithPlugins(configurationFile(options.config), process.env)
+  const { config } = await loadNamed(options.config)
   const adminKey = adminKeyOf(config)
   const url = given ?? addressOf(config)
   const response = await callGateway(new URL(path, url), {

@@ -30,7 +30,7 @@ export interface StartFile {
  * Configuration file of a command: as given, else `gateway.yaml` in the folder.
  * @throws UsageError
  */
-export function configurationFile(named: string | undefined): string {
+function configurationFile(named: string | undefined): string {
   if (named !== undefined) {
     if (!existsSync(named)) throw new UsageError(`There is no file ${named}.`)
     return named
@@ -76,6 +76,12 @@ function nearMiss(): string | undefined {
  */
 export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv, folder?: string): Promise<Loaded> {
   return await withPlugins(options => loadConfig(file, env, folder === undefined ? options : { ...options, folder }))
+}
+
+/** Loads the configuration of a command, as `--config` names it. @throws UsageError, ConfigError */
+export async function loadNamed(named: string | undefined): Promise<Loaded & { readonly file: string }> {
+  const file = configurationFile(named)
+  return { file, ...(await loadWithPlugins(file, process.env)) }
 }
 
 /** Further files of a configuration: secrets from `NAME_FILE` variables, upstream certificates and keys, and price lists. */

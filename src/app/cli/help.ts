@@ -4,10 +4,14 @@ export interface Help {
   readonly about: string
   /** Arguments in the usage line. */
   readonly takes?: string
-  /** Words that may follow the name. */
+  /** Words of which one follows the name, and what they are: an action unless said. */
   readonly words?: readonly string[]
+  readonly word?: string
   readonly details?: string
-  /** Description by flag, such as `-c, --config <file>`. Lines after the first are indented below it. */
+  /**
+   * Description by flag, such as `-c, --config <file>`, or `<header>...` for one that may be repeated. Lines after the
+   * first are indented below it.
+   */
   readonly flags?: Readonly<Record<string, string>>
   readonly examples: readonly string[]
 }
@@ -22,11 +26,11 @@ export const GATEWAY_FLAGS = {
 
 const OWN_FLAG = { '-h, --help': 'Show this help' } as const
 
-/** A flag of the table: its long name, its letter, whether a value follows, and the first line of its description. */
+/** A flag of the table: its long name, its letter, what follows, and the first line of its description. */
 export interface Flag {
   readonly long: string
   readonly short: string | undefined
-  readonly hasValue: boolean
+  readonly takes: 'value' | 'values' | null
   readonly about: string
 }
 
@@ -34,7 +38,7 @@ export function flagsOf({ flags }: Help): Flag[] {
   return Object.entries({ ...flags, ...OWN_FLAG }).map(([flag, description]) => ({
     long: /--[a-z-]+/.exec(flag)?.[0] ?? '',
     short: /^-[a-zA-Z]/.exec(flag)?.[0],
-    hasValue: flag.endsWith('>'),
+    takes: flag.endsWith('>') ? 'value' : flag.endsWith('...') ? 'values' : null,
     about: description.split('\n', 1)[0] ?? ''
   }))
 }
@@ -121,8 +125,8 @@ if [ "$funcstack[1]" = _boltgate ]; then _boltgate "$@"; else compdef _boltgate 
             word => `complete -c boltgate -n '__fish_seen_subcommand_from ${name}' -f -a ${word}`
           ),
           ...flagsOf(help).map(
-            ({ long, short, hasValue, about }) =>
-              `complete -c boltgate -n '__fish_seen_subcommand_from ${name}'${short === undefined ? '' : ` -s ${short.slice(1)}`} -l ${long.slice(2)}${hasValue ? ' -r' : ''} -d ${fishQuoted(about)}`
+            ({ long, short, takes, about }) =>
+              `complete -c boltgate -n '__fish_seen_subcommand_from ${name}'${short === undefined ? '' : ` -s ${short.slice(1)}`} -l ${long.slice(2)}${takes === null ? '' : ' -r'} -d ${fishQuoted(about)}`
           )
         ])
       ].join('\n')

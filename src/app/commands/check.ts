@@ -1,34 +1,34 @@
-import { parseArgs } from 'node:util'
 import { formatProblem } from '../../engine/config/diagnose.ts'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
-import type { Output } from '../cli/output.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
+import { loadNamed } from '../cli/configuration.ts'
 import { dryRun } from '../cli/dry-run.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { servedOperations } from '../../engine/openapi/paid.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import { SALE_BYTES, saleDocument } from '../discovery/documents.ts'
 
-export const checkHelp: Help = {
-  about: 'Finds mistakes in the configuration',
-  details: `Sets up every plugin and provider as a start would, and prints each mistake with file, line and column.
+export const check = defineCommand(
+  {
+    about: 'Finds mistakes in the configuration',
+    details: `Sets up every plugin and provider as a start would, and prints each mistake with file, line and column.
 Calls and changes nothing. Warnings do not fail the check.`,
-  flags: CONFIG_FLAG,
-  examples: ['boltgate check', 'boltgate check --config gateway.production.yaml']
-}
-
-export async function check(args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
-  const file = configurationFile(values.config)
-  const { config, operations, warnings } = await dryRun(await loadWithPlugins(file, process.env))
-  for (const warning of warnings) out.complain(`warning: ${formatProblem(warning)}`)
-  const large = largeDocument(config, operations)
-  if (large !== null) out.complain(`warning: ${large}`)
-  out.print(
-    `${file} is valid: ${config.routes.length} routes, ${new Set(config.routes.map(({ chain }) => chain)).size} chains, mode ${config.mode}.`
-  )
-  return 0
-}
+    flags: CONFIG_FLAG,
+    examples: ['boltgate check', 'boltgate check --config gateway.production.yaml']
+  },
+  async (given, _words, out) => {
+    const loaded = await loadNamed(given.config)
+    const { file } = loaded
+    const { config, operations, warnings } = await dryRun(loaded)
+    for (const warning of warnings) out.complain(`warning: ${formatProblem(warning)}`)
+    const large = largeDocument(config, operations)
+    if (large !== null) out.complain(`warning: ${large}`)
+    out.print(
+      `${file} is valid: ${config.routes.length} routes, ${new Set(config.routes.map(({ chain }) => chain)).size} chains, mode ${config.mode}.`
+    )
+    return 0
+  }
+)
 
 /** Says what `/openapi.json` leaves out to stay readable for registries; null if nothing. */
 function largeDocument(config: GatewayConfig, operations: readonly AnyOperation[]): string | null {

@@ -1,43 +1,42 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { jsonSchema } from '../../engine/config/json-schema.ts'
 import { referencePage } from '../../engine/config/reference.ts'
 import { builtInPlugins } from '../plugins.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
-import type { Help } from '../cli/help.ts'
-import type { Output } from '../cli/output.ts'
+import { defineCommand } from '../cli/command.ts'
 import { configurationErrors } from '../../engine/config/diagnose.ts'
 import { definedErrors, type ErrorText } from '../../platform/system/errors.ts'
 
-export const docsHelp: Help = {
-  about: 'Prints the reference of all settings',
-  flags: {
-    '--write <folder>': 'Write configuration.md, errors.md and gateway.schema.json (for editors) to this folder instead'
+export const docs = defineCommand(
+  {
+    about: 'Prints the reference of all settings',
+    flags: {
+      '--write <folder>':
+        'Write configuration.md, errors.md and gateway.schema.json (for editors) to this folder instead'
+    },
+    examples: ['boltgate docs | less', 'boltgate docs --write docs/reference']
   },
-  examples: ['boltgate docs | less', 'boltgate docs --write docs/reference']
-}
-
-export async function docs(args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: { write: { type: 'string' } } })
-  const page = referencePage(builtInPlugins.values(), providerKinds)
-  if (values.write === undefined) {
-    out.print(page)
+  async (values, _words, out) => {
+    const page = referencePage(builtInPlugins.values(), providerKinds)
+    if (values.write === undefined) {
+      out.print(page)
+      return 0
+    }
+    // Loads every module that defines errors.
+    await import('../compose.ts')
+    await import('../composition/suite.ts')
+    mkdirSync(values.write, { recursive: true })
+    writeFileSync(join(values.write, 'configuration.md'), page)
+    writeFileSync(join(values.write, 'errors.md'), errorsPage())
+    writeFileSync(
+      join(values.write, 'gateway.schema.json'),
+      `${JSON.stringify(jsonSchema(builtInPlugins.values(), providerKinds), null, 2)}\n`
+    )
+    out.print(`Wrote ${join(values.write, 'configuration.md')}, gateway.schema.json and errors.md`)
     return 0
   }
-  // Loads every module that defines errors.
-  await import('../compose.ts')
-  await import('../composition/suite.ts')
-  mkdirSync(values.write, { recursive: true })
-  writeFileSync(join(values.write, 'configuration.md'), page)
-  writeFileSync(join(values.write, 'errors.md'), errorsPage())
-  writeFileSync(
-    join(values.write, 'gateway.schema.json'),
-    `${JSON.stringify(jsonSchema(builtInPlugins.values(), providerKinds), null, 2)}\n`
-  )
-  out.print(`Wrote ${join(values.write, 'configuration.md')}, gateway.schema.json and errors.md`)
-  return 0
-}
+)
 
 /** docs/reference/errors.md: errors of all loaded modules by code. */
 export function errorsPage(): string {

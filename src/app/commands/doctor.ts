@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import http from 'node:http'
 import https from 'node:https'
 import { TLSSocket } from 'node:tls'
-import { parseArgs } from 'node:util'
 import { formatProblem } from '../../engine/config/diagnose.ts'
 import { takes } from '../../engine/config/presets.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
@@ -18,23 +17,46 @@ import { systemClock } from '../../platform/system/clock.ts'
 import { silentLog } from '../../platform/telemetry/log.ts'
 import type { AdminHealth } from '../../web/admin/health.ts'
 import { addressOf, adminKeyOf } from '../cli/admin-call.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { loadNamed } from '../cli/configuration.ts'
 import { dryRun, noDatabase } from '../cli/dry-run.ts'
 import { sampleOf, soldRoutes } from '../cli/for-sale.ts'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
-import type { Output } from '../cli/output.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { FOREIGN, verifyMaster } from '../master-check.ts'
 import { loadRings } from '../secrets.ts'
 import { testProviders } from './test.ts'
 
-export const doctorHelp: Help = {
-  about: 'Checks the configuration and all that the gateway depends on',
-  details: `Checks file, database, Redis, clocks, master secret, providers, disk, limits and the public address, and says what to
+export const doctor = defineCommand(
+  {
+    about: 'Checks the configuration and all that the gateway depends on',
+    details: `Checks file, database, Redis, clocks, master secret, providers, disk, limits and the public address, and says what to
 do about each problem. Run it where the gateway runs. A running gateway adds its own checks. Makes unpaid invoices to
 measure the head of a 402, and to answer what directories ask. Exit code 1 if a check fails; warnings do not fail it.`,
-  flags: CONFIG_FLAG,
-  examples: ['boltgate doctor', 'boltgate doctor --config gateway.production.yaml']
-}
+    flags: CONFIG_FLAG,
+    examples: ['boltgate doctor', 'boltgate doctor --config gateway.production.yaml']
+  },
+  async (given, _words, out) => {
+    const loaded = await loadNamed(given.config)
+    const { config, operations, warnings } = await dryRun(loaded)
+    let isWell = true
+    const tell = (lines: readonly Line[]): void => {
+      for (const { name, says, state, wayOut } of lines) {
+        if (state === 'bad') isWell = false
+        out.print(`${MARKS[state]}  ${name.padEnd(13)}  ${says}${wayOut === null ? '' : `\n         → ${wayOut}`}`)
+      }
+    }
+    tell([
+      good('configuration', `${loaded.file} is valid.`),
+      ...warnings.map(problem => line('warning', 'configuration', formatProblem(problem), 'Change the named line.'))
+    ])
+    const known = await ownChecks(config)
+    tell(await storageLines(config, known))
+    for (const { isValid, says } of await testProviders(config))
+      tell([isValid ? good('provider', says) : line('bad', 'provider', says, 'Correct the key or start the node.')])
+    tell(await gatewayLines(config, operations))
+    return isWell ? 0 : 1
+  }
+)
 
 interface Line {
   readonly name: string
@@ -51,29 +73,6 @@ const MOST_CHARS = 100_000
 const MOST_PROBES = 20
 const MARKS = { good: 'ok     ', warning: 'warning', bad: 'FAILED ' } as const
 const PROXY_PAGE = 'docs/how-to/behind-a-proxy.md'
-
-export async function doctor(args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
-  const file = configurationFile(values.config)
-  const { config, operations, warnings } = await dryRun(await loadWithPlugins(file, process.env))
-  let isWell = true
-  const tell = (lines: readonly Line[]): void => {
-    for (const { name, says, state, wayOut } of lines) {
-      if (state === 'bad') isWell = false
-      out.print(`${MARKS[state]}  ${name.padEnd(13)}  ${says}${wayOut === null ? '' : `\n         → ${wayOut}`}`)
-    }
-  }
-  tell([
-    good('configuration', `${file} is valid.`),
-    ...warnings.map(problem => line('warning', 'configuration', formatProblem(problem), 'Change the named line.'))
-  ])
-  const known = await ownChecks(config)
-  tell(await storageLines(config, known))
-  for (const { isValid, says } of await testProviders(config))
-    tell([isValid ? good('provider', says) : line('bad', 'provider', says, 'Correct the key or start the node.')])
-  tell(await gatewayLines(config, operations))
-  return isWell ? 0 : 1
-}
 
 const line = (state: Line['state'], name: string, says: string, wayOut: string | null): Line => ({
   name,

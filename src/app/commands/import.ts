@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { jsonOrUndefined } from '../../platform/system/json.ts'
 import { apertureRows } from '../../lightning/l402/aperture-tokens.ts'
 import { openDatabase } from '../../platform/database/database.ts'
@@ -10,53 +9,48 @@ import { systemClock } from '../../platform/system/clock.ts'
 import { silentLog } from '../../platform/telemetry/log.ts'
 import { fromAperture, type ApertureFile } from '../cli/aperture-file.ts'
 import { loadWithPlugins } from '../cli/configuration.ts'
-import type { Help } from '../cli/help.ts'
-import { UsageError, type Output } from '../cli/output.ts'
+import { defineCommand } from '../cli/command.ts'
+import { UsageError } from '../cli/output.ts'
 
-export const importHelp: Help = {
-  about: 'Moves here from another gateway',
-  takes: 'aperture <file>',
-  words: ['aperture'],
-  details: `Reads a configuration of Aperture, writes a gateway.yaml with a comment at each thing that has no equal, and copies the
+export const importFrom = defineCommand(
+  {
+    about: 'Moves here from another gateway',
+    takes: 'aperture <file>',
+    words: ['aperture'],
+    word: 'gateway',
+    details: `Reads a configuration of Aperture, writes a gateway.yaml with a comment at each thing that has no equal, and copies the
 root keys of the tokens that Aperture sold from its database, so that they keep working. An existing gateway.yaml stays
 as it is: run the command again for the keys of what was sold meanwhile.`,
-  flags: {
-    '--keys <file>': `Root keys from a file: lines of hash,key in hex, or what
+    flags: {
+      '--keys <file>': `Root keys from a file: lines of hash,key in hex, or what
 \`etcdctl get --prefix lsat/proxy/secrets/ -w json\` prints`,
-    '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
+      '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
+    },
+    examples: ['boltgate import aperture aperture.yaml', 'boltgate import aperture aperture.yaml --keys keys.json']
   },
-  examples: ['boltgate import aperture aperture.yaml', 'boltgate import aperture aperture.yaml --keys keys.json']
-}
-
-/** @throws UsageError, ConfigError */
-export async function importFrom(args: readonly string[], out: Output): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: { keys: { type: 'string' }, config: { type: 'string', short: 'c', default: 'gateway.yaml' } }
-  })
-  const [what, source, ...more] = positionals
-  if (what !== 'aperture' || source === undefined || more.length > 0)
-    throw new UsageError('Name what to import: boltgate import aperture <file>.')
-  const found = readAperture(source)
-  const file = resolve(values.config)
-  let data = join(dirname(file), 'data')
-  if (existsSync(file)) {
-    out.print(`${values.config} exists and stays as it is.`)
-    data = (await loadWithPlugins(file, process.env)).config.data
-  } else {
-    writeFileSync(file, found.yaml, { flag: 'wx' })
-    out.print(`Wrote ${values.config}. Read its comments, then run boltgate check.`)
+  async (values, words, out) => {
+    const { config: named = 'gateway.yaml' } = values
+    const [, source = ''] = words
+    const found = readAperture(source)
+    const file = resolve(named)
+    let data = join(dirname(file), 'data')
+    if (existsSync(file)) {
+      out.print(`${named} exists and stays as it is.`)
+      data = (await loadWithPlugins(file, process.env)).config.data
+    } else {
+      writeFileSync(file, found.yaml, { flag: 'wx' })
+      out.print(`Wrote ${named}. Read its comments, then run boltgate check.`)
+    }
+    const rows = values.keys === undefined ? await storedKeys(found.settings) : keysOfFile(values.keys)
+    if (typeof rows === 'string') {
+      out.complain(`No root keys were imported, so tokens that Aperture sold will not work: ${rows}`)
+      return 1
+    }
+    writeApertureKeys(data, apertureRows(rows))
+    out.print(`Wrote ${rows.length} root keys to ${aperturePath(data)}. Restart a gateway that runs.`)
+    return 0
   }
-  const rows = values.keys === undefined ? await storedKeys(found.settings) : keysOfFile(values.keys)
-  if (typeof rows === 'string') {
-    out.complain(`No root keys were imported, so tokens that Aperture sold will not work: ${rows}`)
-    return 1
-  }
-  writeApertureKeys(data, apertureRows(rows))
-  out.print(`Wrote ${rows.length} root keys to ${aperturePath(data)}. Restart a gateway that runs.`)
-  return 0
-}
+)
 
 function readAperture(source: string): ApertureFile {
   if (!existsSync(source)) throw new UsageError(`There is no file ${source}.`)

@@ -1,11 +1,10 @@
 import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { ConfigError, didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import { loadConfigText } from '../../engine/config/load.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { firstFile } from '../cli/for-sale.ts'
-import type { Help } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { withPlugins } from '../cli/configuration.ts'
 import {
   FOR_MONEY,
@@ -25,31 +24,57 @@ import { createInterface } from 'node:readline/promises'
 
 const KINDS = providerKinds.map(({ name }) => name)
 
-export const initHelp: Help = {
-  about: 'Writes a gateway.yaml for what you sell',
-  details: `Prompts for missing values when run in a terminal. Before it writes the file, it calls the upstream, and tests the
+export const init = defineCommand(
+  {
+    about: 'Writes a gateway.yaml for what you sell',
+    details: `Prompts for missing values when run in a terminal. Before it writes the file, it calls the upstream, and tests the
 provider's key if ${KEY_VARIABLE} is set.`,
-  flags: {
-    '--sell <product>': `What you sell (default: api)\n${Object.entries(PRODUCTS)
-      .map(([name, about]) => `${name.padEnd(6)} ${about}`)
-      .join('\n')}`,
-    '--upstream <url|folder>': 'Address of your API, model or MCP server; the folder with your files',
-    '--path <path>': "Path that costs something, such as '/v1/*'",
-    '--price <price>': "Price, such as '10 sats', 10 or '$0.01'",
-    '--provider <kind>': `Who makes the invoices (default: sandbox, which needs no key and moves no money)\n${FOR_MONEY.join(', ')}`,
-    '--example <request>': "A request that works, such as 'GET /v1/today', or a model's name; agents copy it",
-    '--openapi <file>': 'OpenAPI file of your API, which is published with the price',
-    '--production': 'Write what production needs: secrets, PostgreSQL, Redis and the public URL',
-    '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
+    flags: {
+      '--sell <product>': `What you sell (default: api)\n${Object.entries(PRODUCTS)
+        .map(([name, about]) => `${name.padEnd(6)} ${about}`)
+        .join('\n')}`,
+      '--upstream <url|folder>': 'Address of your API, model or MCP server; the folder with your files',
+      '--path <path>': "Path that costs something, such as '/v1/*'",
+      '--price <price>': "Price, such as '10 sats', 10 or '$0.01'",
+      '--provider <kind>': `Who makes the invoices (default: sandbox, which needs no key and moves no money)\n${FOR_MONEY.join(', ')}`,
+      '--example <request>': "A request that works, such as 'GET /v1/today', or a model's name; agents copy it",
+      '--openapi <file>': 'OpenAPI file of your API, which is published with the price',
+      '--production': 'Write what production needs: secrets, PostgreSQL, Redis and the public URL',
+      '-c, --config <file>': 'File to write (default: ./gateway.yaml)'
+    },
+    examples: [
+      'boltgate init',
+      "boltgate init --upstream https://api.example.com --path '/v1/*' --price '10 sats'",
+      "boltgate init --upstream https://api.example.com --path '/v1/*' --example 'GET /v1/today'",
+      'boltgate init --sell llm --provider strike --production',
+      "boltgate init --sell files --upstream ./books --price '$1'"
+    ]
   },
-  examples: [
-    'boltgate init',
-    "boltgate init --upstream https://api.example.com --path '/v1/*' --price '10 sats'",
-    "boltgate init --upstream https://api.example.com --path '/v1/*' --example 'GET /v1/today'",
-    'boltgate init --sell llm --provider strike --production',
-    "boltgate init --sell files --upstream ./books --price '$1'"
-  ]
-}
+  async (values, _words, out) => {
+    const file = values.config ?? 'gateway.yaml'
+    if (existsSync(file)) throw new UsageError(`${file} already exists; choose another file with --config.`)
+    const folder = dirname(file)
+    if (!existsSync(folder)) throw new UsageError(`There is no folder ${folder}; name another file with --config.`)
+    accessSync(folder, constants.W_OK)
+    const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : null
+    let keyFile: string | null = null
+    try {
+      const ask = terminal?.ask ?? null
+      const answers = await withSample(await complete(values, file, ask, out), folder, ask)
+      keyFile = await confirmed(answers, join(folder, 'lightning-key'), ask, out)
+      await dryRunResult(answers, file)
+      // Fails if the file was created meanwhile.
+      writeFileSync(file, gatewayYaml(answers), { flag: 'wx' })
+      report(answers, file, values.config !== undefined, keyFile, out)
+      return 0
+    } catch (error) {
+      if (keyFile !== null) rmSync(keyFile)
+      throw error
+    } finally {
+      terminal?.close()
+    }
+  }
+)
 
 interface Given {
   readonly sell: Product
@@ -90,49 +115,6 @@ const USUAL: Readonly<Record<Product, Omit<Given, 'sell'>>> = {
     priceIs: 'Price of one file'
   },
   shop: { upstream: '', path: '', price: '', upstreamIs: '', priceIs: '' }
-}
-
-/**
- * Writes a valid file.
- * @throws ConfigError for its rejected values, UsageError
- */
-export async function init(args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      sell: { type: 'string' },
-      upstream: { type: 'string' },
-      path: { type: 'string' },
-      price: { type: 'string' },
-      provider: { type: 'string' },
-      example: { type: 'string' },
-      openapi: { type: 'string' },
-      production: { type: 'boolean', default: false },
-      config: { type: 'string', short: 'c' }
-    }
-  })
-  const file = values.config ?? 'gateway.yaml'
-  if (existsSync(file)) throw new UsageError(`${file} already exists; choose another file with --config.`)
-  const folder = dirname(file)
-  if (!existsSync(folder)) throw new UsageError(`There is no folder ${folder}; name another file with --config.`)
-  accessSync(folder, constants.W_OK)
-  const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : null
-  let keyFile: string | null = null
-  try {
-    const ask = terminal?.ask ?? null
-    const answers = await withSample(await complete(values, file, ask, out), folder, ask)
-    keyFile = await confirmed(answers, join(folder, 'lightning-key'), ask, out)
-    await dryRunResult(answers, file)
-    // Fails if the file was created meanwhile.
-    writeFileSync(file, gatewayYaml(answers), { flag: 'wx' })
-    report(answers, file, values.config !== undefined, keyFile, out)
-    return 0
-  } catch (error) {
-    if (keyFile !== null) rmSync(keyFile)
-    throw error
-  } finally {
-    terminal?.close()
-  }
 }
 
 /** Fills in what is missing: asked for in a terminal, else the default. */

@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util'
 import type { Dispatcher } from 'undici'
-import type { Help } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { callGateway, payAtSandbox, beginningOf } from '../cli/gateway-call.ts'
 import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
@@ -9,21 +8,54 @@ import { CodedError } from '../../platform/system/errors.ts'
 
 const MOST_AT_ONCE = 256
 
-export const mintHelp: Help = {
-  about: 'Prints paid credentials for load tests, one Authorization header value per line',
-  details: `Requests the path, pays each invoice at the gateway's sandbox, and waits when a throttle says so. A Payment credential
+export const mint = defineCommand(
+  {
+    about: 'Prints paid credentials for load tests, one Authorization header value per line',
+    details: `Requests the path, pays each invoice at the gateway's sandbox, and waits when a throttle says so. A Payment credential
 is valid once, and only for the body it was made for. Sandbox only.`,
-  flags: {
-    '-n, --count <number>': 'Number of credentials (default: 1)',
-    '--path <path>': 'Priced path (default: /demo/quote)',
-    '--url <url>': 'Gateway (default: http://127.0.0.1:8080)',
-    '-X, --request <method>': 'HTTP method (default: GET, or POST with --data)',
-    '-d, --data <body>': 'Request body',
-    '--scheme <scheme>': 'l402 or payment (default: l402)',
-    '--parallel <number>': `Concurrent requests, 1 to ${MOST_AT_ONCE} (default: 1)`
+    flags: {
+      '-n, --count <number>': 'Number of credentials (default: 1)',
+      '--path <path>': 'Priced path (default: /demo/quote)',
+      '--url <url>': 'Gateway (default: http://127.0.0.1:8080)',
+      '-X, --request <method>': 'HTTP method (default: GET, or POST with --data)',
+      '-d, --data <body>': 'Request body',
+      '--scheme <scheme>': 'l402 or payment (default: l402)',
+      '--parallel <number>': `Concurrent requests, 1 to ${MOST_AT_ONCE} (default: 1)`
+    },
+    examples: ['boltgate mint --count 1000 --parallel 16 > credentials.txt']
   },
-  examples: ['boltgate mint --count 1000 --parallel 16 > credentials.txt']
-}
+  async (values, _words, out) => {
+    const { path = '/demo/quote', scheme = 'l402', url = 'http://127.0.0.1:8080' } = values
+    const count = wholeNumber('count', values.count ?? '1', 1_000_000)
+    const parallel = wholeNumber('parallel', values.parallel ?? '1', MOST_AT_ONCE)
+    if (!isScheme(scheme)) throw new UsageError(`--scheme must be l402 or payment, not "${scheme}".`)
+    addressOption('--url', url)
+    const body = values.data ?? null
+    const wanted: Wanted = {
+      target: addressOption('--path', path, url),
+      method: readMethod(values.request ?? (body === null ? 'GET' : 'POST')),
+      body,
+      scheme
+    }
+    let begun = 0
+    let made = 0
+    const work = async (): Promise<void> => {
+      while (begun < count) {
+        begun++
+        out.print(await one(wanted, out))
+        made++
+        if (made % 1000 === 0) out.complain(`${made} of ${count}`)
+      }
+    }
+    try {
+      await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
+    } finally {
+      // Start no more after a failure.
+      begun = count
+    }
+    return 0
+  }
+)
 
 /** Longest Retry-After that is waited for, in seconds. */
 const LONGEST_WAIT = 120
@@ -33,50 +65,6 @@ interface Wanted {
   readonly method: Dispatcher.HttpMethod
   readonly body: string | null
   readonly scheme: CliScheme
-}
-
-/** @throws UsageError, and CodedError when the gateway grants no credential */
-export async function mint(args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      count: { type: 'string', short: 'n', default: '1' },
-      path: { type: 'string', default: '/demo/quote' },
-      url: { type: 'string', default: 'http://127.0.0.1:8080' },
-      request: { type: 'string', short: 'X' },
-      data: { type: 'string', short: 'd' },
-      scheme: { type: 'string', default: 'l402' },
-      parallel: { type: 'string', default: '1' }
-    }
-  })
-  const count = wholeNumber('count', values.count, 1_000_000)
-  const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
-  if (!isScheme(values.scheme)) throw new UsageError(`--scheme must be l402 or payment, not "${values.scheme}".`)
-  addressOption('--url', values.url)
-  const body = values.data ?? null
-  const wanted: Wanted = {
-    target: addressOption('--path', values.path, values.url),
-    method: readMethod(values.request ?? (body === null ? 'GET' : 'POST')),
-    body,
-    scheme: values.scheme
-  }
-  let begun = 0
-  let made = 0
-  const work = async (): Promise<void> => {
-    while (begun < count) {
-      begun++
-      out.print(await one(wanted, out))
-      made++
-      if (made % 1000 === 0) out.complain(`${made} of ${count}`)
-    }
-  }
-  try {
-    await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
-  } finally {
-    // Start no more after a failure.
-    begun = count
-  }
-  return 0
 }
 
 function wholeNumber(name: string, text: string, most: number): number {

@@ -1,7 +1,7 @@
-import { parseArgs } from 'node:util'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { adminKeyOf } from '../cli/admin-call.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { loadNamed } from '../cli/configuration.ts'
 import { callGateway, payAtSandbox, type WholeResponse } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, fieldOf, isScheme, paidHeaders } from './mint.ts'
 import { AdminKey } from '../../accounts/merchants/admin-key.ts'
@@ -18,29 +18,66 @@ import { addressOption, readHeaders, readMethod } from '../cli/request-options.t
 const TEST_MS = 60_000
 
 /** Satoshis that a real wallet pays without being told to. */
-const MOST_SATS = '1000'
+export const MOST_SATS = '1000'
 
-export const payHelp: Help = {
-  about: 'Pays for a request and prints each step',
-  takes: '<url>',
-  details: 'Requests the URL, pays the invoice of its 402 response, and repeats the request with the proof of payment.',
-  flags: {
-    '-X, --request <method>': 'HTTP method (default: GET, or POST with --data)',
-    '-d, --data <body>': 'Request body',
-    '-H, --header <header>': "Request header, such as 'Accept: text/plain'; repeatable",
-    '--scheme <scheme>': 'l402 or payment (default: l402)',
-    '--wallet <wallet>': `Wallet that pays: a Nostr Wallet Connect address (nostr+walletconnect://…), which spends real
+export const pay = defineCommand(
+  {
+    about: 'Pays for a request and prints each step',
+    takes: '<url>',
+    details:
+      'Requests the URL, pays the invoice of its 402 response, and repeats the request with the proof of payment.',
+    flags: {
+      '-X, --request <method>': 'HTTP method (default: GET, or POST with --data)',
+      '-d, --data <body>': 'Request body',
+      '-H, --header <header>...': "Request header, such as 'Accept: text/plain'; repeatable",
+      '--scheme <scheme>': 'l402 or payment (default: l402)',
+      '--wallet <wallet>': `Wallet that pays: a Nostr Wallet Connect address (nostr+walletconnect://…), which spends real
 money, or the /sandbox/pay of a gateway (default: $BOLTGATE_WALLET, else the sandbox at the URL)`,
-    '--max <sats>': `Most that a real wallet pays (default: ${MOST_SATS})`,
-    '--test':
-      'Keep this payment out of the figures of your own gateway; signed with the admin key of its configuration',
-    ...CONFIG_FLAG
+      '--max <sats>': `Most that a real wallet pays (default: ${MOST_SATS})`,
+      '--test':
+        'Keep this payment out of the figures of your own gateway; signed with the admin key of its configuration',
+      ...CONFIG_FLAG
+    },
+    examples: [
+      'boltgate pay http://127.0.0.1:8080/demo/quote',
+      'boltgate pay https://api.example.com/v1/a --wallet "$BOLTGATE_WALLET" --max 50'
+    ]
   },
-  examples: [
-    'boltgate pay http://127.0.0.1:8080/demo/quote',
-    'boltgate pay https://api.example.com/v1/a --wallet "$BOLTGATE_WALLET" --max 50'
-  ]
-}
+  async (values, words, out) => {
+    const [url = ''] = words
+    const { scheme = 'l402' } = values
+    if (!isScheme(scheme)) throw new UsageError(`--scheme must be l402 or payment, not "${scheme}".`)
+    // Validate everything first: a mistake must not leave an unpaid invoice.
+    const target = addressOption('URL', url)
+    const wallet = walletOf(values.wallet ?? ownWallet(), url, values.max)
+    const body = values.data ?? null
+    const method = readMethod(values.request ?? (body === null ? 'GET' : 'POST'))
+    const headers = readHeaders(values.header ?? [])
+    if (body !== null && headers['content-type'] === undefined) headers['content-type'] = 'application/json'
+
+    out.print(`> ${method} ${url}`)
+    const test = values.test ? { [TEST_HEADER]: await testToken(values.config) } : {}
+    const first = await callGateway(target, { method, headers: { ...headers, ...test }, body })
+    show(first, out)
+    if (first.status !== 402) return first.status < 300 ? 0 : 1
+
+    const challenge = challengeIn(first.headers, scheme)
+    const invoice = challenge.parameters.get('invoice')
+    out.print('')
+    out.print(`Paying ${(invoice ?? '').slice(0, 40)}… ${wallet.name}`)
+    const preimage = await wallet.pay(invoice)
+    out.print(`Paid; the preimage is ${preimage}`)
+
+    const credential = credentialFor(challenge, preimage)
+    out.print('')
+    out.print(`> ${method} ${url}`)
+    out.print(`> ${fieldOf(challenge)}: ${credential.length > 100 ? `${credential.slice(0, 100)}…` : credential}`)
+    const paid = paidHeaders(headers, challenge, credential)
+    const second = await callGateway(target, { method, headers: paid, body })
+    show(second, out)
+    return second.status < 300 ? 0 : 1
+  }
+)
 
 const SHOWN = new Set([
   'www-authenticate',
@@ -53,63 +90,9 @@ const SHOWN = new Set([
   'cache-control'
 ])
 
-/**
- * Requests, pays the 402 and requests again. Exit code 0 for a final 2xx, else 1.
- * @throws UsageError and CodedError
- */
-export async function pay(args: readonly string[], out: Output): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      request: { type: 'string', short: 'X' },
-      data: { type: 'string', short: 'd' },
-      header: { type: 'string', short: 'H', multiple: true },
-      scheme: { type: 'string', default: 'l402' },
-      wallet: { type: 'string', default: process.env['BOLTGATE_WALLET'] || undefined },
-      max: { type: 'string', default: MOST_SATS },
-      test: { type: 'boolean', default: false },
-      config: { type: 'string', short: 'c' }
-    }
-  })
-  const [url, ...more] = positionals
-  if (url === undefined || more.length > 0)
-    throw new UsageError(url === undefined ? 'Missing <url>.' : `pay takes one <url>, not "${positionals.join(' ')}".`)
-  if (!isScheme(values.scheme)) throw new UsageError(`--scheme must be l402 or payment, not "${values.scheme}".`)
-  // Validate everything first: a mistake must not leave an unpaid invoice.
-  const target = addressOption('URL', url)
-  const wallet = walletOf(values.wallet, url, values.max)
-  const body = values.data ?? null
-  const method = readMethod(values.request ?? (body === null ? 'GET' : 'POST'))
-  const headers = readHeaders(values.header ?? [])
-  if (body !== null && headers['content-type'] === undefined) headers['content-type'] = 'application/json'
-
-  out.print(`> ${method} ${url}`)
-  const test = values.test ? { [TEST_HEADER]: await testToken(values.config) } : {}
-  const first = await callGateway(target, { method, headers: { ...headers, ...test }, body })
-  show(first, out)
-  if (first.status !== 402) return first.status < 300 ? 0 : 1
-
-  const challenge = challengeIn(first.headers, values.scheme)
-  const invoice = challenge.parameters.get('invoice')
-  out.print('')
-  out.print(`Paying ${(invoice ?? '').slice(0, 40)}… ${wallet.name}`)
-  const preimage = await wallet.pay(invoice)
-  out.print(`Paid; the preimage is ${preimage}`)
-
-  const credential = credentialFor(challenge, preimage)
-  out.print('')
-  out.print(`> ${method} ${url}`)
-  out.print(`> ${fieldOf(challenge)}: ${credential.length > 100 ? `${credential.slice(0, 100)}…` : credential}`)
-  const paid = paidHeaders(headers, challenge, credential)
-  const second = await callGateway(target, { method, headers: paid, body })
-  show(second, out)
-  return second.status < 300 ? 0 : 1
-}
-
 /** Only the request that makes the invoice has it: the next one reaches the upstream. */
 async function testToken(file: string | undefined): Promise<string> {
-  const { config } = await loadWithPlugins(configurationFile(file), process.env)
+  const { config } = await loadNamed(file)
   return new AdminKey(new Secret(adminKeyOf(config))).session(Date.now() + TEST_MS, TEST_BOUND)
 }
 
@@ -118,11 +101,16 @@ export interface Wallet {
   pay(invoice: string | undefined): Promise<string>
 }
 
+/** Of the environment. */
+export function ownWallet(): string | undefined {
+  return process.env['BOLTGATE_WALLET'] || undefined
+}
+
 /**
  * `url`: where the sandbox is if no wallet is given.
  * @throws UsageError
  */
-export function walletOf(given: string | undefined, url: string, max: string): Wallet {
+export function walletOf(given: string | undefined, url: string, max = MOST_SATS): Wallet {
   if (given === undefined || !/^nostr/i.test(given)) {
     const sandbox = addressOption('--wallet', given ?? '/sandbox/pay', given === undefined ? url : undefined)
     return { name: `at ${sandbox.href}`, pay: invoice => payAtSandbox(sandbox, invoice) }

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { catalogPrices, type CatalogConfig } from '../../engine/checks/catalog.ts'
 import type { PartPrices, UnitAmount } from '../../engine/checks/meter.ts'
 import { CodedError } from '../../platform/system/errors.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
-import { NOT_REACHED, OTHER_RESPONSE, UsageError, type Output } from '../cli/output.ts'
+import { loadNamed } from '../cli/configuration.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
+import { NOT_REACHED, OTHER_RESPONSE } from '../cli/output.ts'
 
 const LIST = 'https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json'
 const TIMEOUT = 60_000
@@ -14,57 +14,46 @@ const TIMEOUT = 60_000
 const FACTOR = 2
 const SHOWN = 40
 
-export const pricesHelp: Help = {
-  about: 'Downloads a price list of models',
-  takes: 'update FILE',
-  words: ['update'],
-  details: `Writes LiteLLM's public list to FILE, for \`prices: { catalog: FILE }\`, and shows what changes for the models that
+export const prices = defineCommand(
+  {
+    about: 'Downloads a price list of models',
+    takes: 'update FILE',
+    words: ['update'],
+    details: `Writes LiteLLM's public list to FILE, for \`prices: { catalog: FILE }\`, and shows what changes for the models that
 routes sell. Refuses a list in which one of them is missing, or has a price that changed more than twofold. A running
 gateway reads the file when it changes.`,
-  flags: {
-    '--from <url>': 'Address of another list in the same format',
-    '--confirm': 'Accept missing models and large changes',
-    ...CONFIG_FLAG
+    flags: {
+      '--from <url>': 'Address of another list in the same format',
+      '--confirm': 'Accept missing models and large changes',
+      ...CONFIG_FLAG
+    },
+    examples: ['boltgate prices update models.json']
   },
-  examples: ['boltgate prices update models.json']
-}
-
-export async function prices(args: readonly string[], out: Output): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      config: { type: 'string', short: 'c' },
-      from: { type: 'string', default: LIST },
-      confirm: { type: 'boolean', default: false }
+  async (values, words, out) => {
+    const [, name = ''] = words
+    const { from = LIST } = values
+    const file = resolve(name)
+    const before = existsSync(file) ? readFileSync(file, 'utf8') : null
+    const text = await download(from)
+    const all = catalogPrices(text, {})
+    if (all === null || all.size === 0)
+      throw new CodedError(OTHER_RESPONSE, `${from} has no prices of models in LiteLLM's format; ${name} is unchanged.`)
+    const changes = before === null ? [] : await changesOf(before, text, file, values.config)
+    for (const { line } of changes.slice(0, SHOWN)) out.print(line)
+    if (changes.length > SHOWN) out.print(`… and ${changes.length - SHOWN} more changes`)
+    const doubtful = changes.filter(({ isDoubtful }) => isDoubtful)
+    if (doubtful.length > 0 && !values.confirm) {
+      out.complain(`${name} is unchanged: confirm with --confirm what is missing or changed more than twofold:`)
+      for (const { line } of doubtful.slice(0, SHOWN)) out.complain(`  ${line}`)
+      return 1
     }
-  })
-  const [action, name, ...more] = positionals
-  if (action !== 'update' || name === undefined || more.length > 0) throw new UsageError('Use prices update FILE.')
-  const file = resolve(name)
-  const before = existsSync(file) ? readFileSync(file, 'utf8') : null
-  const text = await download(values.from)
-  const all = catalogPrices(text, {})
-  if (all === null || all.size === 0)
-    throw new CodedError(
-      OTHER_RESPONSE,
-      `${values.from} has no prices of models in LiteLLM's format; ${name} is unchanged.`
-    )
-  const changes = before === null ? [] : await changesOf(before, text, file, values.config)
-  for (const { line } of changes.slice(0, SHOWN)) out.print(line)
-  if (changes.length > SHOWN) out.print(`… and ${changes.length - SHOWN} more changes`)
-  const doubtful = changes.filter(({ isDoubtful }) => isDoubtful)
-  if (doubtful.length > 0 && !values.confirm) {
-    out.complain(`${name} is unchanged: confirm with --confirm what is missing or changed more than twofold:`)
-    for (const { line } of doubtful.slice(0, SHOWN)) out.complain(`  ${line}`)
-    return 1
+    const unfinished = `${file}.${process.pid}.tmp`
+    writeFileSync(unfinished, text, { flush: true })
+    renameSync(unfinished, file)
+    out.print(`Wrote ${name}: prices of ${all.size} models, ${changes.length} of them changed for what you sell.`)
+    return 0
   }
-  const unfinished = `${file}.${process.pid}.tmp`
-  writeFileSync(unfinished, text, { flush: true })
-  renameSync(unfinished, file)
-  out.print(`Wrote ${name}: prices of ${all.size} models, ${changes.length} of them changed for what you sell.`)
-  return 0
-}
+)
 
 async function download(url: string): Promise<string> {
   try {
@@ -97,7 +86,7 @@ async function changesOf(before: string, after: string, file: string, config: st
 }
 
 async function usesOf(file: string, config: string | undefined): Promise<CatalogConfig[]> {
-  const { config: loaded } = await loadWithPlugins(configurationFile(config), process.env)
+  const { config: loaded } = await loadNamed(config)
   return loaded.routes.flatMap(({ meter }) => (meter?.catalog?.catalog === file ? [meter.catalog] : []))
 }
 

@@ -1,78 +1,55 @@
-import { parseArgs } from 'node:util'
-import { didYouMean, nearest } from '../../engine/config/diagnose.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { pricedRoutes } from '../../engine/openapi/paid.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { loadNamed } from '../cli/configuration.ts'
 import { DIRECTORIES, type OwnListing } from './directories.ts'
 import { DirectoryCalls } from './directory-calls.ts'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { UsageError, type Output } from '../cli/output.ts'
 import { addressOption } from '../cli/request-options.ts'
 import { soldServices } from '../discovery/manifests.ts'
-import { walletOf } from './pay.ts'
+import { MOST_SATS, ownWallet, walletOf } from './pay.ts'
 import { titleOf } from '../../engine/sections/suite.ts'
 
 const NAMES = Object.keys(DIRECTORIES)
-/** Satoshis that a listing may cost. */
-const MOST_SATS = '1000'
-
-export const publishHelp: Help = {
-  about: 'Registers what you sell with a directory',
-  takes: NAMES.join('|'),
-  words: NAMES,
-  details: `Proves that the domain is yours, registers the endpoints of your routes, and prints what the directory says of their
+export const publish = defineCommand(
+  {
+    about: 'Registers what you sell with a directory',
+    takes: NAMES.join('|'),
+    words: NAMES,
+    word: 'directory',
+    details: `Proves that the domain is yours, registers the endpoints of your routes, and prints what the directory says of their
 health. Shows each request, and sends none without --send. Run it again after each step that it asks for.`,
-  flags: {
-    '--send': 'Send the requests',
-    '--wallet <wallet>': 'Wallet that pays for a listing, as in boltgate pay (default: $BOLTGATE_WALLET)',
-    '--max <sats>': `Most that it pays (default: ${MOST_SATS})`,
-    '--at <url>': 'Address of another server with the API of this directory',
-    ...CONFIG_FLAG
+    flags: {
+      '--send': 'Send the requests',
+      '--wallet <wallet>': 'Wallet that pays for a listing, as in boltgate pay (default: $BOLTGATE_WALLET)',
+      '--max <sats>': `Most that it pays (default: ${MOST_SATS})`,
+      '--at <url>': 'Address of another server with the API of this directory',
+      ...CONFIG_FLAG
+    },
+    examples: ['boltgate publish 402index', 'boltgate publish 402index --send']
   },
-  examples: ['boltgate publish 402index', 'boltgate publish 402index --send']
-}
-
-export async function publish(args: readonly string[], out: Output): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      send: { type: 'boolean', default: false },
-      wallet: { type: 'string', default: process.env['BOLTGATE_WALLET'] || undefined },
-      max: { type: 'string', default: MOST_SATS },
-      at: { type: 'string' },
-      config: { type: 'string', short: 'c' }
-    }
-  })
-  const directory = directoryOf(positionals)
-  const at = addressOption('--at', values.at ?? directory.url)
-  const wallet = values.wallet === undefined ? null : walletOf(values.wallet, at.href, values.max)
-  const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
-  if (config.lightning.primary.every(({ kind }) => kind === 'sandbox'))
-    out.complain(
-      'The invoices of this configuration are of the sandbox, which no buyer can pay: set lightning.primary first.'
+  async (values, words, out) => {
+    const directory = DIRECTORIES[words[0] ?? '']
+    if (directory === undefined) throw new TypeError('an unknown directory is refused before')
+    const wallet = values.wallet ?? ownWallet()
+    const at = addressOption('--at', values.at ?? directory.url)
+    const payer = wallet === undefined ? null : walletOf(wallet, at.href, values.max)
+    const { config } = await loadNamed(values.config)
+    if (config.lightning.primary.every(({ kind }) => kind === 'sandbox'))
+      out.complain(
+        'The invoices of this configuration are of the sandbox, which no buyer can pay: set lightning.primary first.'
+      )
+    const listing = listingOf(config, out)
+    const done = await directory.publish(
+      listing,
+      new DirectoryCalls(at, values.send ? payer : null, values.send, out),
+      out
     )
-  const listing = listingOf(config, out)
-  const done = await directory.publish(
-    listing,
-    new DirectoryCalls(at, values.send ? wallet : null, values.send, out),
-    out
-  )
-  if (!values.send) out.print('Dry run: nothing was sent. Add --send to send these requests.')
-  return done ? 0 : 1
-}
-
-function directoryOf([name, ...more]: readonly string[]): (typeof DIRECTORIES)[string] {
-  const found = name === undefined ? undefined : DIRECTORIES[name]
-  if (found !== undefined && more.length === 0) return found
-  const use = `use ${NAMES.join(' or ')}.`
-  if (name === undefined) throw new UsageError(`Missing directory: ${use}`)
-  throw new UsageError(
-    found === undefined
-      ? `Unknown directory "${name}": ${use}${didYouMean(nearest(name, NAMES))}`
-      : `Unexpected argument "${more[0]}" after ${name}.`
-  )
-}
+    if (!values.send) out.print('Dry run: nothing was sent. Add --send to send these requests.')
+    return done ? 0 : 1
+  }
+)
 
 const METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'DELETE'])
 

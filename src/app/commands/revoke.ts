@@ -1,55 +1,42 @@
-import { parseArgs } from 'node:util'
 import { readAuthorization } from '../../lightning/codecs/credential.ts'
 import { decodeIdentifier, decodeMacaroonBase64, MacaroonError } from '../../lightning/l402/macaroon.ts'
 import { parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
 import { isHex32, paymentHashOf } from '../../lightning/codecs/hmac.ts'
-import { GATEWAY_FLAGS, type Help } from '../cli/help.ts'
+import { GATEWAY_FLAGS } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { callAdmin } from '../cli/admin-call.ts'
 import { beginningOf } from '../cli/gateway-call.ts'
-import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
+import { UsageError, OTHER_RESPONSE } from '../cli/output.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
-export const revokeHelp: Help = {
-  about: 'Revokes credentials that were sold',
-  takes: '[<payment-hash> | <credential>]',
-  details: `Revokes the credentials of one payment, given by its hash or by a credential in quotes, or everything issued until now
+export const revoke = defineCommand(
+  {
+    about: 'Revokes credentials that were sold',
+    takes: '[<payment-hash> | <credential>]',
+    details: `Revokes the credentials of one payment, given by its hash or by a credential in quotes, or everything issued until now
 for a proxy or a merchant. Credentials sold later stay valid. Takes effect on every node within 5 seconds.`,
-  flags: {
-    '--proxy <id>': 'Revoke what was issued for this proxy',
-    '--merchant <id>': 'Revoke what was issued for this merchant',
-    ...GATEWAY_FLAGS
+    flags: {
+      '--proxy <id>': 'Revoke what was issued for this proxy',
+      '--merchant <id>': 'Revoke what was issued for this merchant',
+      ...GATEWAY_FLAGS
+    },
+    examples: ['boltgate revoke --proxy 4f1c…', "boltgate revoke 'L402 AgEE…:8395…'"]
   },
-  examples: ['boltgate revoke --proxy 4f1c…', "boltgate revoke 'L402 AgEE…:8395…'"]
-}
-
-/**
- * Revokes by the admin API.
- * @throws UsageError, ConfigError, and CodedError when the gateway refuses
- */
-export async function revoke(args: readonly string[], out: Output): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: {
-      proxy: { type: 'string' },
-      merchant: { type: 'string' },
-      url: { type: 'string' },
-      config: { type: 'string', short: 'c' }
+  async (values, words, out) => {
+    const path = pathOf(words, values.proxy, values.merchant)
+    const { url, status, text } = await callAdmin('DELETE', path, null, values)
+    if (status === 204) {
+      out.print('Revoked: every credential of this payment is refused.')
+      return 0
     }
-  })
-  const path = pathOf(positionals, values.proxy, values.merchant)
-  const { url, status, text } = await callAdmin('DELETE', path, null, values)
-  if (status === 204) {
-    out.print('Revoked: every credential of this payment is refused.')
-    return 0
+    if (status === 200) {
+      const { issuedUntil } = JSON.parse(text) as { issuedUntil: string }
+      out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
+      return 0
+    }
+    throw new CodedError(OTHER_RESPONSE, `${url} answered ${status}: ${beginningOf(text)}`)
   }
-  if (status === 200) {
-    const { issuedUntil } = JSON.parse(text) as { issuedUntil: string }
-    out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
-    return 0
-  }
-  throw new CodedError(OTHER_RESPONSE, `${url} answered ${status}: ${beginningOf(text)}`)
-}
+)
 
 function pathOf(positionals: readonly string[], proxy: string | undefined, merchant: string | undefined): string {
   const [what, ...more] = positionals

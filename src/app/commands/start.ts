@@ -1,5 +1,4 @@
 import cluster from 'node:cluster'
-import { parseArgs } from 'node:util'
 import type { App } from '../compose.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { takes } from '../../engine/config/presets.ts'
@@ -17,7 +16,8 @@ import { GrowthWatch } from '../../platform/database/growth.ts'
 import { keysPath } from '../../platform/keys/keyfile.ts'
 import { createLog, type Log } from '../../platform/telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
 import { filesBehind, loadWithPlugins, startFile, type Loaded, type StartFile } from '../cli/configuration.ts'
 import { endAtLatest, endSoon } from '../cli/end.ts'
 import { logged } from './explain.ts'
@@ -35,31 +35,27 @@ import {
 import { needsRestart } from '../../engine/config/effective.ts'
 import type { Output } from '../cli/output.ts'
 
-export const startHelp: Help = {
-  about: 'Starts the gateway',
-  details: `Without a gateway.yaml, serves the demo that comes with the package. SIGHUP or a saved file reloads the configuration.
+export const start = defineCommand(
+  {
+    about: 'Starts the gateway',
+    details: `Without a gateway.yaml, serves the demo that comes with the package. SIGHUP or a saved file reloads the configuration.
 SIGTERM, SIGINT or SIGQUIT drains requests and stops.`,
-  flags: CONFIG_FLAG,
-  examples: ['boltgate start', 'PORT=9000 boltgate start --config gateway.production.yaml']
-}
+    flags: CONFIG_FLAG,
+    examples: ['boltgate start', 'PORT=9000 boltgate start --config gateway.production.yaml']
+  },
+  async (values, _words, out) => {
+    setCollectorFlags()
+    try {
+      return await run(startFile(values.config), out)
+    } finally {
+      // The IPC channel would keep the process alive.
+      cluster.worker?.disconnect()
+    }
+  }
+)
 
 /** Retry interval for an unavailable database. */
 const RETRY_MS = 2_000
-
-/**
- * Runs until stopped by a signal.
- * @throws ConfigError and UsageError
- */
-export async function start(args: readonly string[], out: Output): Promise<number> {
-  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
-  setCollectorFlags()
-  try {
-    return await run(startFile(values.config), out)
-  } finally {
-    // The IPC channel would keep the process alive.
-    cluster.worker?.disconnect()
-  }
-}
 
 async function run(from: StartFile, out: Output): Promise<number> {
   const loaded = await loadWithPlugins(from.file, process.env, from.folder)

@@ -1,34 +1,27 @@
-import { parseArgs } from 'node:util'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import { CONFIG_FLAG, type Help } from '../cli/help.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { CONFIG_FLAG } from '../cli/help.ts'
+import { defineCommand } from '../cli/command.ts'
+import { loadNamed } from '../cli/configuration.ts'
 import { testKey } from '../cli/outside.ts'
-import { UsageError, type Output } from '../cli/output.ts'
 
-export const testHelp: Help = {
-  about: 'Tests the keys of your payment providers',
-  takes: 'provider',
-  words: ['provider'],
-  details:
-    'Tests each provider of the configuration, up to making an invoice. Exit code 1 if one cannot make invoices.',
-  flags: CONFIG_FLAG,
-  examples: ['boltgate test provider']
-}
-
-/** @throws UsageError, ConfigError */
-export async function test(args: readonly string[], out: Output): Promise<number> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: { config: { type: 'string', short: 'c' } }
-  })
-  if (positionals.join(' ') !== 'provider') throw new UsageError('Missing action: use provider.')
-  const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
-  const tested = await testProviders(config)
-  for (const { isValid, says } of tested) out.print(`${isValid ? 'ok    ' : 'FAILED'}  ${says}`)
-  return tested.every(({ isValid }) => isValid) ? 0 : 1
-}
+export const test = defineCommand(
+  {
+    about: 'Tests the keys of your payment providers',
+    takes: 'provider',
+    words: ['provider'],
+    details:
+      'Tests each provider of the configuration, up to making an invoice. Exit code 1 if one cannot make invoices.',
+    flags: CONFIG_FLAG,
+    examples: ['boltgate test provider']
+  },
+  async (values, _words, out) => {
+    const { config } = await loadNamed(values.config)
+    const tested = await testProviders(config)
+    for (const { isValid, says } of tested) out.print(`${isValid ? 'ok    ' : 'FAILED'}  ${says}`)
+    return tested.every(({ isValid }) => isValid) ? 0 : 1
+  }
+)
 
 /** Tests each configured key up to making an invoice. */
 export async function testProviders({

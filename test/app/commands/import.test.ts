@@ -157,7 +157,7 @@ t.test('import aperture: an existing file stays, and keys come from SQLite and e
     err: /key 2 must be a hash and a key/
   })
   t.match(await boltgate('import', 'aperture', at('gateway.yaml')), { code: 2, err: /no services/ })
-  t.match(await boltgate('import', 'nginx', at('gateway.yaml')), { code: 2, err: /boltgate import aperture/ })
+  t.match(await boltgate('import', 'nginx', at('gateway.yaml')), { code: 2, err: /use aperture/ })
 })
 
 t.test('import aperture: nothing that cost something becomes free', async t => {

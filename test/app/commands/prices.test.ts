@@ -35,7 +35,7 @@ routes:
   const update = async (list: unknown, ...flags: readonly string[]) => {
     answer = { body: typeof list === 'string' ? list : JSON.stringify(list) }
     const args = ['update', file, '--from', from, '-c', `${folder}/gateway.yaml`, ...flags]
-    return await printed(output => prices(args, output))
+    return await printed(output => prices.run(args, output))
   }
   t.match(await update(first), { code: 0, out: /^Wrote .*: prices of 3 models/ }, 'the first needs no file to compare')
   t.equal(readFileSync(file, 'utf8'), JSON.stringify(first))
@@ -59,9 +59,9 @@ routes:
   const gone = createServer((_request, response) => response.writeHead(404).end())
   const url = `http://127.0.0.1:${await serve(t, gone)}/`
   const quiet = { print: () => undefined, complain: () => undefined }
-  await t.rejects(prices(['update', file, '--from', url], quiet), { code: 'BG_NOT_REACHED', message: /status 404/ })
+  await t.rejects(prices.run(['update', file, '--from', url], quiet), { code: 'BG_NOT_REACHED', message: /status 404/ })
   for (const args of [[], ['update'], ['renew', 'x'], ['update', 'x', 'y']])
-    await t.rejects(prices(args, quiet), { message: 'Use prices update FILE.' })
+    await t.rejects(prices.run(args, quiet), { code: 'BG_USAGE' })
   t.equal(readFileSync(file, 'utf8'), JSON.stringify(large))
   t.same(readdirSync(folder).toSorted(), ['gateway.yaml', 'models.json'], 'no unfinished file is left')
 })
