@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { isConnectionFault, type Database } from '../../src/platform/database/database.ts'
-import { buy, challengeOf, type Answer } from '../support/gateway.ts'
+import { buy, challengeOf, type Answer, use } from '../support/gateway.ts'
 import { openAt, onEmbedded, openTestDatabase } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway } from '../support/gateway-process.ts'
 import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'
@@ -30,8 +30,8 @@ async function failsClosed(t: T, { database, take, give }: Taken) {
   const unseen = await shop.proxy()
   const known = await buy(gateway, path)
   const knownThere = await buy(gateway, `${proxy.path}/a`)
-  t.equal((await gateway.send('GET', path, { headers: { authorization: known } })).status, 200)
-  t.equal((await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: knownThere } })).status, 200)
+  t.equal((await use(gateway, path, known)).status, 200)
+  t.equal((await use(gateway, `${proxy.path}/a`, knownThere)).status, 200)
   const unpaid = await gateway.send('GET', path)
   const preimage = await gateway.pay(challengeOf(unpaid, 'payment').parameters.get('invoice') ?? '')
   const legacy = `Payment method="lightning", preimage="${preimage}"`
@@ -45,13 +45,9 @@ async function failsClosed(t: T, { database, take, give }: Taken) {
   unavailable(t, 'no credential', await gateway.send('GET', path))
   unavailable(t, 'no credential at a proxy', await gateway.send('GET', `${proxy.path}/a`))
   unavailable(t, 'a proxy that this process has not seen', await gateway.send('GET', `${unseen.path}/a`))
-  unavailable(
-    t,
-    'an L402 token that was never used',
-    await gateway.send('GET', path, { headers: { authorization: unknown } })
-  )
-  unavailable(t, 'a Payment credential', await gateway.send('GET', path, { headers: { authorization: modern } }))
-  unavailable(t, 'a legacy credential', await gateway.send('GET', path, { headers: { authorization: legacy } }))
+  unavailable(t, 'an L402 token that was never used', await use(gateway, path, unknown))
+  unavailable(t, 'a Payment credential', await use(gateway, path, modern))
+  unavailable(t, 'a legacy credential', await use(gateway, path, legacy))
   unavailable(t, 'a right API key', await gateway.merchantSend('GET', '/api/proxy'))
   unavailable(
     t,
@@ -72,16 +68,8 @@ async function failsClosed(t: T, { database, take, give }: Taken) {
   )
   t.equal(upstream.hits.length, before, 'nothing reached the upstream')
 
-  t.equal(
-    (await gateway.send('GET', path, { headers: { authorization: known } })).status,
-    200,
-    'a known token is served'
-  )
-  t.equal(
-    (await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization: knownThere } })).status,
-    200,
-    'at a proxy too'
-  )
+  t.equal((await use(gateway, path, known)).status, 200, 'a known token is served')
+  t.equal((await use(gateway, `${proxy.path}/a`, knownThere)).status, 200, 'at a proxy too')
   const health = await gateway.send('GET', '/health')
   t.equal(health.status, 503)
   t.match(health.json(), {
@@ -106,7 +94,7 @@ async function failsClosed(t: T, { database, take, give }: Taken) {
     ['the legacy credential', legacy]
   ] as const) {
     await eventually(`${name} works: nothing was used up`, async () => {
-      const answer = await gateway.send('GET', path, { headers: { authorization } })
+      const answer = await use(gateway, path, authorization)
       // A lease whose answer was lost is given back in the background.
       return answer.status === 200 ? true : null
     })
@@ -199,7 +187,7 @@ t.test('a gateway that starts while PostgreSQL is down listens, answers 503, and
   way.gate.open()
   await eventually('ready', async () => ((await gateway.send('GET', '/ready')).status === 200 ? true : null))
   const authorization = await buy(gateway, '/paid/item', 'payment')
-  t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 200)
+  t.equal((await use(gateway, '/paid/item', authorization)).status, 200)
   t.equal((await gateway.merchantSend('GET', '/api/proxy')).status, 200, 'the first merchant was made')
 })
 
@@ -212,7 +200,7 @@ t.test(
     const { gateway, upstream } = await openShop(t, { database })
     const known = await buy(gateway, '/paid/item')
     const unused = await buy(gateway, '/paid/item', 'payment')
-    t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization: known } })).status, 200)
+    t.equal((await use(gateway, '/paid/item', known)).status, 200)
     const before = upstream.hits.length
     way.gate.stall()
     const begun = Date.now()
@@ -222,16 +210,12 @@ t.test(
     // More than there are connections, so that most never reach one.
     const pending = [
       ...Array.from({ length: 40 }, () => gateway.send('GET', '/paid/item')),
-      gateway.send('GET', '/paid/item', { headers: { authorization: unused } }),
+      use(gateway, '/paid/item', unused),
       gateway.merchantSend('GET', '/api/proxy'),
       gateway.merchantSend('POST', '/api/l402/challenges', { resource: '/r', priceSats: 1 })
     ]
     const health = gateway.send('GET', '/health')
-    t.equal(
-      (await gateway.send('GET', '/paid/item', { headers: { authorization: known } })).status,
-      200,
-      'a known token is served meanwhile'
-    )
+    t.equal((await use(gateway, '/paid/item', known)).status, 200, 'a known token is served meanwhile')
     const answers = await Promise.race([Promise.all(pending), late])
     t.ok(answers !== null, `all were answered, after ${Date.now() - begun} ms`)
     for (const answer of answers ?? []) {
@@ -249,9 +233,9 @@ t.test(
     way.gate.open()
     await eventually('health', async () => ((await gateway.send('GET', '/health')).status === 200 ? true : null))
     await eventually('the credential works: nothing was used up', async () =>
-      (await gateway.send('GET', '/paid/item', { headers: { authorization: unused } })).status === 200 ? true : null
+      (await use(gateway, '/paid/item', unused)).status === 200 ? true : null
     )
-    t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization: unused } })).status, 402)
+    t.equal((await use(gateway, '/paid/item', unused)).status, 402)
   }
 )
 

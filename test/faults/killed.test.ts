@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { readKeys } from '../../src/platform/keys/keyfile.ts'
-import { buy, paidFor } from '../support/gateway.ts'
+import { buy, paidFor, use } from '../support/gateway.ts'
 import { serversOnly, temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
 import { RawClient } from '../support/raw-client.ts'
@@ -57,21 +57,21 @@ for (const stage of ['head', 'body'] as const)
       client.send(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
       await begun.promise
       if (stage === 'body') await client.until('half')
-      t.equal((await first.send('GET', path, { headers: { authorization } })).status, 402, 'leased')
+      t.equal((await use(first, path, authorization)).status, 402, 'leased')
       const killed = Date.now()
       await kill(t, first)
       await client.ending()
       answers = true
       const second = await start(yaml)
       await eventually('the credential works again', async () => {
-        const answer = await second.send('GET', path, { headers: { authorization } })
+        const answer = await use(second, path, authorization)
         if (answer.status === 402)
           t.match(answer.json(), { detail: /being redeemed by another request/ }, 'until then it is in use, not spent')
         return answer.status === 200 ? true : null
       })
       t.ok(Date.now() - killed >= 1_000, 'not before')
       t.equal(upstream.hits.length, 2)
-      t.equal((await second.send('GET', path, { headers: { authorization } })).status, 402, 'and now it is spent')
+      t.equal((await use(second, path, authorization)).status, 402, 'and now it is spent')
       t.equal(upstream.hits.length, 2)
     }
   )
@@ -82,10 +82,9 @@ await onEach('what a gateway returned before it was killed, it knows afterwards'
   const first = await start(yaml)
   const spent: string[] = []
   for (let index = 0; index < 5; index++) spent.push(await buy(first, path, 'payment'))
-  for (const authorization of spent)
-    t.equal((await first.send('GET', path, { headers: { authorization } })).status, 200)
+  for (const authorization of spent) t.equal((await use(first, path, authorization)).status, 200)
   const classic = await buy(first, path)
-  t.equal((await first.send('GET', path, { headers: { authorization: classic } })).status, 200)
+  t.equal((await use(first, path, classic)).status, 200)
   const offered = [await first.send('GET', path), await first.send('GET', '/demo/quote')]
   const produced = await first.merchantSend('POST', '/api/l402/challenges', { resource: '/reports/1', priceSats: 5 })
   t.equal(produced.status, 200, produced.text)
@@ -104,7 +103,7 @@ await onEach('what a gateway returned before it was killed, it knows afterwards'
   // The head goes out while its spend is being written: durable is what the database says is spent.
   for (const authorization of spent) {
     await eventually('a durable spend', async () => {
-      const { detail } = (await first.send('GET', path, { headers: { authorization } })).json() as { detail: string }
+      const { detail } = (await use(first, path, authorization)).json() as { detail: string }
       return detail.includes('being redeemed') ? null : true
     })
   }
@@ -112,16 +111,12 @@ await onEach('what a gateway returned before it was killed, it knows afterwards'
   const second = await start(yaml)
   const before = upstream.hits.length
   for (const authorization of spent) {
-    const answer = await second.send('GET', path, { headers: { authorization } })
+    const answer = await use(second, path, authorization)
     t.equal(answer.status, 402, 'spent stays spent')
     t.match(answer.json(), { type: /verification-failed$/, detail: /already redeemed/ })
   }
   t.equal(upstream.hits.length, before)
-  t.equal(
-    (await second.send('GET', path, { headers: { authorization: classic } })).status,
-    200,
-    'a classic token stays valid'
-  )
+  t.equal((await use(second, path, classic)).status, 200, 'a classic token stays valid')
   for (const [index, answer] of offered.entries()) {
     const authorization = await paidFor(second, answer, 'payment')
     t.equal(

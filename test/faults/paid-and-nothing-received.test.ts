@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
-import { buy, type TestGateway } from '../support/gateway.ts'
+import { buy, type TestGateway, use } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { countingUpstream, openShop, shopYaml } from '../security/shop.ts'
@@ -74,9 +74,9 @@ for (const [what, [head, broken]] of Object.entries(faults)) {
       t.match(await receive(gateway, credential, `Connection: close\r\n${more}`), /^HTTP\/1.1 502 /)
       upstream.say = [WHOLE]
       await eventually('it is good again', async () =>
-        (await gateway.send('GET', path, { headers: { authorization: credential } })).status === 200 ? true : null
+        (await use(gateway, path, credential)).status === 200 ? true : null
       )
-      t.equal((await gateway.send('GET', path, { headers: { authorization: credential } })).status, 402, 'once')
+      t.equal((await use(gateway, path, credential)).status, 402, 'once')
     })
   }
 }
@@ -184,6 +184,6 @@ t.test('a client that leaves in the middle of a body has had it', async t => {
   await client.until('sol')
   client.close()
   await settled(gateway)
-  const again = await gateway.send('GET', path, { headers: { authorization: credential } })
+  const again = await use(gateway, path, credential)
   t.match(again.json(), { detail: /already redeemed/ })
 })

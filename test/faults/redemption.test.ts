@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import net from 'node:net'
 import t, { type Test as T } from 'tap'
-import { buy, challengeOf, credentialOf, type Answer, type TestGateway } from '../support/gateway.ts'
+import { buy, challengeOf, credentialOf, type Answer, type TestGateway, use } from '../support/gateway.ts'
 import { temporaryFolder } from '../support/database.ts'
 import {
   eventually,
@@ -34,7 +34,7 @@ async function race(
     Array.from({ length: REDEMPTIONS }, (_, index) => {
       const gateway = gateways[index % gateways.length]
       if (gateway === undefined) throw new Error('there is at least one gateway')
-      return gateway.send('GET', path, { headers: { authorization: credential } })
+      return use(gateway, path, credential)
     })
   )
   const counts = new Map<number, number>()
@@ -106,11 +106,7 @@ t.test('2,000 concurrent redemptions at two gateways over PostgreSQL and Redis: 
   await race(t, gateways, await buy(second, path, 'payment'), upstream.hits, [402])
   const classic = await buy(first, path)
   for (const gateway of [first, second])
-    t.equal(
-      (await gateway.send('GET', path, { headers: { authorization: classic } })).status,
-      200,
-      'a classic token works at both'
-    )
+    t.equal((await use(gateway, path, classic)).status, 200, 'a classic token works at both')
 })
 
 t.test('one payment is spent once over three schemes at two gateways over PostgreSQL and Redis', async t => {
@@ -282,16 +278,16 @@ t.test("how an upstream's response changes a Payment credential", async t => {
       async t => {
         const authorization = await buy(gateway, at, 'payment')
         become(mood)
-        const first = await gateway.send('GET', at, { headers: { authorization } })
+        const first = await use(gateway, at, authorization)
         t.equal(first.status, answer, first.text)
         t.equal(first.headers['payment-receipt'] !== undefined, answer >= 200 && answer < 300, 'a receipt on 2xx only')
         t.equal(first.headers['www-authenticate'], undefined, 'never a new price for a fault')
         become(sold)
-        const second = await gateway.send('GET', at, { headers: { authorization } })
+        const second = await use(gateway, at, authorization)
         t.equal(second.status, retry, `immediately afterwards: ${second.text}`)
         if (retry === 200) {
           t.ok(second.headers['payment-receipt'], 'with its receipt')
-          t.equal((await gateway.send('GET', at, { headers: { authorization } })).status, 402, 'and then it is spent')
+          t.equal((await use(gateway, at, authorization)).status, 402, 'and then it is spent')
         }
       }
     )
@@ -313,7 +309,7 @@ t.test("how an upstream's response changes a Payment credential", async t => {
         resolve()
       })
     })
-    const first = await gateway.send('GET', `${away.path}/x`, { headers: { authorization } })
+    const first = await use(gateway, `${away.path}/x`, authorization)
     t.equal(first.status, 502)
     t.match(first.json(), { error: String, message: String, proxy_id: away.id, details: 'connection refused' })
     await new Promise<void>(resolve => {
@@ -325,7 +321,7 @@ t.test("how an upstream's response changes a Payment credential", async t => {
       server.closeAllConnections()
       server.close()
     })
-    t.equal((await gateway.send('GET', `${away.path}/x`, { headers: { authorization } })).text, 'back')
+    t.equal((await use(gateway, `${away.path}/x`, authorization)).text, 'back')
   })
 
   await t.test('a client that leaves before the head: the credential is valid again', async t => {
@@ -341,16 +337,16 @@ t.test("how an upstream's response changes a Payment credential", async t => {
     const client = await RawClient.connect(Number(new URL(gateway.url).port))
     client.send(`GET /paid/item HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
     await arrived.promise
-    const meanwhile = await gateway.send('GET', '/paid/item', { headers: { authorization } })
+    const meanwhile = await use(gateway, '/paid/item', authorization)
     t.equal(meanwhile.status, 402, 'in use meanwhile')
     t.match(meanwhile.json(), { detail: /being redeemed by another request/ })
     client.close()
     await aborted.promise
     become(sold)
     await eventually('the credential works again', async () =>
-      (await gateway.send('GET', '/paid/item', { headers: { authorization } })).status === 200 ? true : null
+      (await use(gateway, '/paid/item', authorization)).status === 200 ? true : null
     )
-    t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)
+    t.equal((await use(gateway, '/paid/item', authorization)).status, 402)
   })
 
   await t.test('a client that leaves shortly before the head: the credential is valid again, each time', async () => {
@@ -372,7 +368,7 @@ t.test("how an upstream's response changes a Payment credential", async t => {
       await left.promise
       become(sold)
       await eventually('the credential works again', async () => {
-        const { status, json } = await gateway.send('GET', '/paid/item', { headers: { authorization } })
+        const { status, json } = await use(gateway, '/paid/item', authorization)
         if (status === 402 && !/being redeemed/.test(JSON.stringify(json())))
           throw new Error('not spent by any request')
         return status === 200 ? true : null
@@ -395,7 +391,7 @@ t.test("how an upstream's response changes a Payment credential", async t => {
     client.close()
     await closed.promise
     become(sold)
-    t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)
+    t.equal((await use(gateway, '/paid/item', authorization)).status, 402)
   })
 
   await t.test('fifty clients that leave together, and the retry, deliver once', async t => {
@@ -422,11 +418,11 @@ t.test("how an upstream's response changes a Payment credential", async t => {
     // A client that left may still hold the lease. Then its request ends: given back, or delivered to a socket that
     // had not been seen to close.
     const settled = await eventually('no request holds the credential', async () => {
-      const answer = await gateway.send('GET', '/paid/item', { headers: { authorization } })
+      const answer = await use(gateway, '/paid/item', authorization)
       return answer.status === 402 && /being redeemed/.test(answer.text) ? null : answer.status
     })
     t.ok(delivered === 1 ? settled === 402 : settled === 200 || settled === 402, 'delivered once at most')
     t.ok(shop.upstream.hits.length > before)
-    t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402, 'spent in the end')
+    t.equal((await use(gateway, '/paid/item', authorization)).status, 402, 'spent in the end')
   })
 })

@@ -6,7 +6,7 @@ import net from 'node:net'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
-import { buy, challengeOf, rootFolder } from '../support/gateway.ts'
+import { buy, challengeOf, rootFolder, use } from '../support/gateway.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import { openDatabase } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
@@ -148,17 +148,14 @@ t.test('a change in one process reaches another within five seconds', async t =>
   const id = await make()
   const at = `/l402/proxy/${id}/a`
   const token = await buy(second, at)
-  t.equal((await second.send('GET', at, { headers: { authorization: token } })).status, 200)
+  t.equal((await use(second, at, token)).status, 200)
   const timed = async (what: string, attempt: () => Promise<boolean>) => {
     // Five seconds, and ten more for two processes on a loaded machine.
     await eventually(what, async () => ((await attempt()) ? true : null), 15_000)
   }
 
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { defaultPriceSats: 6 })).status, 200)
-  await timed(
-    'a price',
-    async () => (await second.send('GET', at, { headers: { authorization: token } })).status === 401
-  )
+  await timed('a price', async () => (await use(second, at, token)).status === 401)
   t.equal(
     JSON.parse(
       Buffer.from(
@@ -169,30 +166,21 @@ t.test('a change in one process reaches another within five seconds', async t =>
     '6'
   )
   const higher = await buy(second, at)
-  t.equal((await second.send('GET', at, { headers: { authorization: higher } })).status, 200)
+  t.equal((await use(second, at, higher)).status, 200)
 
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { isActive: false })).status, 200)
-  await timed(
-    'a deactivation',
-    async () => (await second.send('GET', at, { headers: { authorization: higher } })).status !== 200
-  )
+  await timed('a deactivation', async () => (await use(second, at, higher)).status !== 200)
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { isActive: true })).status, 200)
-  await timed(
-    'an activation',
-    async () => (await second.send('GET', at, { headers: { authorization: higher } })).status === 200
-  )
+  await timed('an activation', async () => (await use(second, at, higher)).status === 200)
 
   t.equal((await first.merchantSend('DELETE', `/api/proxy/${id}`)).status, 204)
-  await timed(
-    'a deletion',
-    async () => (await second.send('GET', at, { headers: { authorization: higher } })).status === 404
-  )
+  await timed('a deletion', async () => (await use(second, at, higher)).status === 404)
 
   // Revocations have no API yet: written as an operator's job would write them, without a notification.
   const operator = await buy(second, path)
-  t.equal((await second.send('GET', path, { headers: { authorization: operator } })).status, 200)
+  t.equal((await use(second, path, operator)).status, 200)
   const paymentHash = (
-    (await second.send('GET', '/api/l402/status', { headers: { authorization: operator } })).json() as {
+    (await use(second, '/api/l402/status', operator)).json() as {
       paymentHash: string
     }
   ).paymentHash
@@ -203,10 +191,7 @@ t.test('a change in one process reaches another within five seconds', async t =>
     ['the first', first],
     ['the second', second]
   ] as const) {
-    await timed(
-      `a revocation at ${name}`,
-      async () => (await gateway.send('GET', path, { headers: { authorization: operator } })).status !== 200
-    )
+    await timed(`a revocation at ${name}`, async () => (await use(gateway, path, operator)).status !== 200)
   }
 })
 

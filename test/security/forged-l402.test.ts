@@ -11,9 +11,9 @@ import {
 } from '../../src/lightning/l402/macaroon.ts'
 import { paymentHashOf } from '../../src/lightning/codecs/hmac.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { buy } from '../support/gateway.ts'
+import { buy, use } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
-import { openShop, refused, shopYaml, type Expected } from './shop.ts'
+import { openShop, refuses, shopYaml, type Expected } from './shop.ts'
 
 /** A bought credential, taken apart. */
 function take(credential: string) {
@@ -283,9 +283,8 @@ t.test('forged and misused L402 tokens', async t => {
   ]
   for (const [name, authorization, expected, at = path] of rows) {
     await t.test(`${name} is refused with ${expected.status}`, async t => {
-      const before = upstream.hits.length
       const requested = name === 'the path with an encoded slash' ? otherPath(path, '/paid/x%2Fitem') : expected
-      refused(t, name, await gateway.send('GET', at, { headers: { authorization } }), requested, upstream, before)
+      await refuses(t, shop, name, authorization, requested, at)
     })
   }
 
@@ -304,15 +303,11 @@ t.test('forged and misused L402 tokens', async t => {
     ]
     for (const [name, authorization] of good) {
       const before = upstream.hits.length
-      const answer = await gateway.send('GET', path, { headers: { authorization } })
+      const answer = await use(gateway, path, authorization)
       t.equal(answer.status, 200, `${name}: ${answer.text}`)
       t.equal(upstream.hits.length, before + 1, `${name}: one request upstream`)
     }
-    t.equal(
-      (await gateway.send('GET', `${path}?page=2`, { headers: { authorization: bought } })).status,
-      200,
-      'a token is for a path, not for a query'
-    )
+    t.equal((await use(gateway, `${path}?page=2`, bought)).status, 200, 'a token is for a path, not for a query')
     t.equal(
       (await gateway.send('POST', path, { headers: { authorization: bought }, body: { a: 1 } })).status,
       200,
@@ -336,47 +331,38 @@ t.test('a token after what it was bought for has changed', async t => {
     async t => {
       const known = await buy(gateway, path)
       const fresh = await buy(gateway, path)
-      t.equal((await gateway.send('GET', path, { headers: { authorization: known } })).status, 200)
+      t.equal((await use(gateway, path, known)).status, 200)
       await gateway.reload(shopYaml(upstream.origin, { price: 8 }))
       for (const [name, authorization] of [
         ['known', known],
         ['fresh', fresh]
       ] as const) {
-        const before = upstream.hits.length
-        refused(
-          t,
-          name,
-          await gateway.send('GET', path, { headers: { authorization } }),
-          invalid('Token price does not match the current price'),
-          upstream,
-          before
-        )
+        await refuses(t, shop, name, authorization, invalid('Token price does not match the current price'))
       }
       await gateway.reload(shopYaml(upstream.origin))
-      t.equal((await gateway.send('GET', path, { headers: { authorization: fresh } })).status, 200)
+      t.equal((await use(gateway, path, fresh)).status, 200)
     }
   )
 
   await t.test('an old price of a proxy is refused after PUT /api/proxy', async t => {
     const proxy = await shop.proxy()
     const authorization = await buy(gateway, `${proxy.path}/a`)
-    t.equal((await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization } })).status, 200)
+    t.equal((await use(gateway, `${proxy.path}/a`, authorization)).status, 200)
     t.equal((await gateway.merchantSend('PUT', `/api/proxy/${proxy.id}`, { defaultPriceSats: 6 })).status, 200)
-    const before = upstream.hits.length
-    refused(
+    await refuses(
       t,
+      shop,
       'proxy',
-      await gateway.send('GET', `${proxy.path}/a`, { headers: { authorization } }),
+      authorization,
       invalid('Token price does not match the current price'),
-      upstream,
-      before
+      `${proxy.path}/a`
     )
   })
 
   await t.test('an expired token is refused from the second after its expiry, known or not', async t => {
     const known = await buy(gateway, path)
     const fresh = await buy(gateway, path)
-    t.equal((await gateway.send('GET', path, { headers: { authorization: known } })).status, 200)
+    t.equal((await use(gateway, path, known)).status, 200)
     clock.advance(3_600_000)
     t.equal((await shop.alone('GET', path, { authorization: known })).status, 200, 'the last moment')
     clock.advance(1_000)
@@ -384,18 +370,18 @@ t.test('a token after what it was bought for has changed', async t => {
       ['known', known],
       ['fresh', fresh]
     ] as const) {
-      const before = upstream.hits.length
-      refused(
+      await refuses(
         t,
+        shop,
         name,
-        await shop.alone('GET', path, { authorization }),
+        authorization,
         {
           status: 403,
           body: { error: 'Forbidden', message: 'Token expired', details: /^The token was valid until 20/ },
           l402Error: 'Token expired'
         },
-        upstream,
-        before
+        path,
+        { isAlone: true }
       )
     }
   })
@@ -403,7 +389,7 @@ t.test('a token after what it was bought for has changed', async t => {
 
 t.test('tokens of one seller at another', async t => {
   const shop = await openShop(t)
-  const { gateway, upstream } = shop
+  const { gateway } = shop
   const other = await shop.otherMerchant()
   const mine = await shop.proxy()
   const sibling = await shop.proxy()
@@ -442,15 +428,7 @@ t.test('tokens of one seller at another', async t => {
     await t.test(
       `the token ${name} at ${path.replace(/-[0-9a-f]{8}/, '')} is refused: ${expected.l402Error}`,
       async t => {
-        const before = upstream.hits.length
-        refused(
-          t,
-          name,
-          await gateway.send('GET', path, { headers: { authorization: tokens[name] } }),
-          expected,
-          upstream,
-          before
-        )
+        await refuses(t, shop, name, tokens[name], expected, path)
       }
     )
   }
@@ -461,44 +439,33 @@ t.test('tokens of one seller at another', async t => {
       ['mine', `${mine.path}/item`],
       ['theirs', `${theirs.path}/item`]
     ] as const) {
-      t.equal((await gateway.send('GET', path, { headers: { authorization: tokens[name] } })).status, 200, name)
+      t.equal((await use(gateway, path, tokens[name])).status, 200, name)
     }
   })
   await t.test('a malformed credential gets the same error at a proxy', async t => {
-    const before = upstream.hits.length
-    refused(
+    await refuses(t, shop, 'preimage', tokens.mine.slice(0, -1), malformed(/64 lower-case hex/), `${mine.path}/item`)
+    await refuses(
       t,
-      'preimage',
-      await gateway.send('GET', `${mine.path}/item`, { headers: { authorization: tokens.mine.slice(0, -1) } }),
-      malformed(/64 lower-case hex/),
-      upstream,
-      before
-    )
-    refused(
-      t,
+      shop,
       'hash',
-      await gateway.send('GET', `${mine.path}/item`, {
-        headers: { authorization: tokens.mine.replace(/.{64}$/, '0'.repeat(64)) }
-      }),
+      tokens.mine.replace(/.{64}$/, '0'.repeat(64)),
       invalid('Preimage does not match payment hash'),
-      upstream,
-      before
+      `${mine.path}/item`
     )
   })
   await t.test('a deactivated seller sells nothing more', async t => {
     await shop.merchants.deactivate(other.id)
-    const before = upstream.hits.length
     // The directory follows other accounts by reading them again.
     await eventually('the proxy is gone', async () =>
       (await gateway.send('GET', `${theirs.path}/item`)).status === 404 ? true : null
     )
-    refused(
+    await refuses(
       t,
+      shop,
       'deactivated',
-      await gateway.send('GET', `${theirs.path}/item`, { headers: { authorization: tokens.theirs } }),
+      tokens.theirs,
       { status: 404, body: { error: 'Proxy not found' } },
-      upstream,
-      before
+      `${theirs.path}/item`
     )
   })
 })

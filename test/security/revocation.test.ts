@@ -4,16 +4,13 @@ import { join } from 'node:path'
 import t from 'tap'
 import { main } from '../../src/app/main.ts'
 import { openTestDatabase, temporaryFolder } from '../support/database.ts'
-import { buy, challengeOf, credentialOf, defaultYaml, type TestGateway } from '../support/gateway.ts'
+import { buy, challengeOf, credentialOf, defaultYaml, type TestGateway, use } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { countingUpstream, openShop, shopYaml } from './shop.ts'
 
-const use = (gateway: TestGateway, path: string, authorization: string) =>
-  gateway.send('GET', path, { headers: { authorization } })
 const hashOf = async (gateway: TestGateway, authorization: string) =>
-  ((await gateway.send('GET', '/api/l402/status', { headers: { authorization } })).json() as { paymentHash: string })
-    .paymentHash
+  ((await use(gateway, '/api/l402/status', authorization)).json() as { paymentHash: string }).paymentHash
 
 /** One of each: a token that was used, one that was not, a Payment credential, and a legacy one that was used. */
 async function wallet(gateway: TestGateway, path: string) {
@@ -53,7 +50,7 @@ t.test(
         },
         name
       )
-      t.match((await gateway.send('GET', '/api/l402/status', { headers: { authorization: before[name] } })).json(), {
+      t.match((await use(gateway, '/api/l402/status', before[name])).json(), {
         authenticated: false,
         message: 'The token has been revoked'
       })
@@ -70,7 +67,7 @@ t.test(
     const after = await wallet(gateway, path)
     for (const [name, credential] of Object.entries(after))
       t.equal((await use(gateway, path, credential)).status, 200, name)
-    t.match((await gateway.send('GET', '/api/l402/status', { headers: { authorization: after.unused } })).json(), {
+    t.match((await use(gateway, '/api/l402/status', after.unused)).json(), {
       authenticated: true
     })
     clock.advance(1)

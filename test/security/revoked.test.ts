@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { ChallengeStore } from '../../src/selling/holding/store.ts'
 import { openTestDatabase } from '../support/database.ts'
-import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
+import { buy, challengeOf, credentialOf, use } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { countingUpstream, openShop, shopYaml, type Shop } from './shop.ts'
 
@@ -33,13 +33,13 @@ t.test(
     const proxy = await shop.proxy()
     const other = await shop.proxy()
     const hashOf = (authorization: string) =>
-      gateway
-        .send('GET', '/api/l402/status', { headers: { authorization } })
-        .then(answer => (answer.json() as { paymentHash: string }).paymentHash)
+      use(gateway, '/api/l402/status', authorization).then(
+        answer => (answer.json() as { paymentHash: string }).paymentHash
+      )
     const refusedSoon = async (what: string, path: string, authorization: string) => {
       await eventually(what, async () => {
         const before = upstream.hits.length
-        const answer = await gateway.send('GET', path, { headers: { authorization } })
+        const answer = await use(gateway, path, authorization)
         if (answer.status === 200) return null
         t.ok([401, 402, 403].includes(answer.status), `${what}: ${answer.status} ${answer.text.slice(0, 120)}`)
         t.equal(answer.headers['payment-receipt'], undefined)
@@ -54,7 +54,7 @@ t.test(
     ] as const) {
       await t.test(`one payment of ${kind}`, async () => {
         const known = await buy(gateway, path)
-        t.equal((await gateway.send('GET', path, { headers: { authorization: known } })).status, 200)
+        t.equal((await use(gateway, path, known)).status, 200)
         await store.revoke({ kind: 'payment', id: await hashOf(known) }, Date.now())
         await refusedSoon(`the known token of ${kind}`, path, known)
         const unused = await buy(gateway, path)
@@ -63,7 +63,7 @@ t.test(
         const preimage = await gateway.pay(challenge.parameters.get('invoice') ?? '')
         const hash = (single.json() as { l402: { payment_hash: string } }).l402.payment_hash
         const last = await buy(gateway, path)
-        t.equal((await gateway.send('GET', path, { headers: { authorization: last } })).status, 200)
+        t.equal((await use(gateway, path, last)).status, 200)
         // The list is read whole: when the last one is refused, those before it are known too.
         for (const id of [await hashOf(unused), hash, await hashOf(last)])
           await store.revoke({ kind: 'payment', id }, Date.now())
@@ -71,11 +71,7 @@ t.test(
         await refusedSoon(`an unused token of ${kind}`, path, unused)
         await refusedSoon(`a Payment credential of ${kind}`, path, credentialOf(challenge, preimage))
         await refusedSoon(`a legacy credential of ${kind}`, path, `Payment method="lightning", preimage="${preimage}"`)
-        t.equal(
-          (await gateway.send('GET', path, { headers: { authorization: await buy(gateway, path) } })).status,
-          200,
-          'another payment is valid'
-        )
+        t.equal((await use(gateway, path, await buy(gateway, path))).status, 200, 'another payment is valid')
       })
     }
     await t.test('everything of a proxy, and then of its merchant', async t => {
@@ -85,11 +81,7 @@ t.test(
       const produced = await produce(shop, '/r/1')
       await store.revoke({ kind: 'proxy', id: proxy.id }, Date.now())
       await refusedSoon('a token of the proxy', `${proxy.path}/a`, there)
-      t.equal(
-        (await gateway.send('GET', `${other.path}/a`, { headers: { authorization: elsewhere } })).status,
-        200,
-        'the other proxy sells on'
-      )
+      t.equal((await use(gateway, `${other.path}/a`, elsewhere)).status, 200, 'the other proxy sells on')
       await store.revoke({ kind: 'merchant', id: String(gateway.merchant.id) }, Date.now())
       await refusedSoon('a token of the merchant', `${other.path}/a`, elsewhere)
       for (const [path, body] of [
@@ -102,11 +94,7 @@ t.test(
         const answer = await gateway.merchantSend('POST', path, body)
         t.notMatch(answer.json(), { valid: true }, `${path}: ${answer.text.slice(0, 200)}`)
       }
-      t.equal(
-        (await gateway.send('GET', '/paid/item', { headers: { authorization: operator } })).status,
-        200,
-        "the operator's own is not the merchant's"
-      )
+      t.equal((await use(gateway, '/paid/item', operator)).status, 200, "the operator's own is not the merchant's")
     })
   }
 )
@@ -131,25 +119,21 @@ t.test('a token of a former key is valid while the key is listed, and refused on
     await buy(first.gateway, path, 'payment'),
     await buy(first.gateway, path, 'payment')
   ] as const
-  t.equal((await first.gateway.send('GET', path, { headers: { authorization: tokens[0] } })).status, 200)
+  t.equal((await use(first.gateway, path, tokens[0])).status, 200)
   await first.gateway.close()
   const second = await open(next, [old])
   for (const authorization of tokens.slice(0, 2))
-    t.equal(
-      (await second.gateway.send('GET', path, { headers: { authorization } })).status,
-      200,
-      'the former key is listed'
-    )
+    t.equal((await use(second.gateway, path, authorization)).status, 200, 'the former key is listed')
   const newer = await buy(second.gateway, path)
   await second.gateway.close()
   const third = await open(next, [])
   const before = upstream.hits.length
-  const classic = await third.gateway.send('GET', path, { headers: { authorization: tokens[0] } })
+  const classic = await use(third.gateway, path, tokens[0])
   t.equal(classic.status, 401, classic.text)
-  const single = await third.gateway.send('GET', path, { headers: { authorization: tokens[2] } })
+  const single = await use(third.gateway, path, tokens[2])
   t.equal(single.status, 402, single.text)
   t.equal(upstream.hits.length, before)
-  t.equal((await third.gateway.send('GET', path, { headers: { authorization: newer } })).status, 200)
+  t.equal((await use(third.gateway, path, newer)).status, 200)
 })
 
 t.test("a producer's token buys nothing at a proxy or a route, and theirs nothing at a producer", async t => {
@@ -165,7 +149,7 @@ t.test("a producer's token buys nothing at a proxy or a route, and theirs nothin
       produced.payment,
       `Payment method="lightning", preimage="${produced.preimage}"`
     ]) {
-      const answer = await gateway.send('GET', path, { headers: { authorization } })
+      const answer = await use(gateway, path, authorization)
       t.ok([401, 402, 403].includes(answer.status), `${path}: ${answer.status} ${answer.text.slice(0, 150)}`)
     }
     const verdict = await gateway.merchantSend('POST', '/api/l402/challenges/verify', {
@@ -186,10 +170,6 @@ t.test("a producer's token buys nothing at a proxy or a route, and theirs nothin
       resource: path
     })
     t.notMatch(credential.json(), { valid: true }, `a credential of ${path}: ${credential.text.slice(0, 150)}`)
-    t.equal(
-      (await gateway.send('GET', path, { headers: { authorization: single } })).status,
-      200,
-      'and asking has not used it up'
-    )
+    t.equal((await use(gateway, path, single)).status, 200, 'and asking has not used it up')
   }
 })

@@ -181,15 +181,20 @@ export interface Expected {
   readonly challenges?: boolean
 }
 
-/** Checks an answer against what the contract says, and that nothing reached the upstream. */
-export function refused(
+/** Shows a credential, and checks the answer against what the contract says, and that nothing reached the upstream. */
+export async function refuses(
   t: T,
+  { gateway, upstream, alone }: Pick<Shop, 'gateway' | 'upstream' | 'alone'>,
   name: string,
-  answer: Answer,
+  authorization: string,
   expected: Expected,
-  upstream: CountingUpstream,
-  before: number
-): void {
+  at = '/paid/item',
+  { method = 'GET', body, isAlone = false }: { method?: string; body?: string; isAlone?: boolean } = {}
+): Promise<void> {
+  const before = upstream.hits.length
+  const answer = isAlone
+    ? await alone(method, at, { authorization })
+    : await gateway.send(method, at, { headers: { authorization }, ...(body === undefined ? {} : { body }) })
   t.equal(answer.status, expected.status, `${name}: status (${answer.text.slice(0, 200)})`)
   if (expected.body !== undefined) t.match(answer.json(), expected.body, `${name}: body`)
   if (expected.l402Error === null) t.equal(answer.headers['x-l402-error'], undefined, `${name}: no X-L402-Error`)

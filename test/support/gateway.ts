@@ -310,6 +310,16 @@ export function credentialOf(challenge: ChallengeLine, preimage: string): string
   return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
 }
 
+/** A GET with a credential. */
+export function use(
+  gateway: Pick<TestGateway, 'send'>,
+  path: string,
+  authorization: string,
+  more: Readonly<Record<string, string>> = {}
+): Promise<Answer> {
+  return gateway.send('GET', path, { headers: { authorization, ...more } })
+}
+
 /** Asks, pays, and answers the credential: what every paying test begins with. */
 export async function buy(
   gateway: Pick<TestGateway, 'send' | 'pay'>,

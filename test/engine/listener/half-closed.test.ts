@@ -1,10 +1,8 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import type { RawClient } from '../../support/raw-client.ts'
-import { openDoor, reply, watchWire } from './support.ts'
+import { arrival, openDoor, reply } from './support.ts'
 import { until } from '../../support/until.ts'
 
 /** Lets the door read what its client did: on a busy machine a timer is due before the event loop has looked. */
@@ -14,29 +12,23 @@ async function noticed(ms = 20): Promise<void> {
   await setImmediate()
 }
 
+const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+
 for (const fastLane of [true, false]) {
   const way = fastLane ? 'on the fast lane' : 'over node:http'
 
   t.test(`a client that ends its side behind a whole request gets an answer that takes a moment: ${way}`, async t => {
-    const requests: Array<{ ctx: Context; wire: Wire }> = []
-    const clock = new ManualClock()
-    const door = await openDoor(t, {
-      fastLane,
-      clock,
-      handle(ctx, wire) {
-        requests.push({ ctx, wire })
-      }
-    })
-    const client = await door.connect()
-    client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na')
-    client.socket.end()
-    await until(() => requests.length === 1)
+    const { client, wire, next } = await arrival(
+      t,
+      'GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na',
+      { fastLane, clock: new ManualClock(), ends: true }
+    )
     await noticed()
-    if (requests[0] !== undefined) reply(requests[0].wire, 200, 'one')
+    reply(wire, 200, 'one')
     t.equal((await client.response()).body, 'one')
-    await until(() => requests.length === 2)
+    const second = await next()
     await noticed()
-    if (requests[1] !== undefined) reply(requests[1].wire, 200, 'two')
+    reply(second.wire, 200, 'two')
     t.equal((await client.response()).body, 'two')
     t.equal((await client.ending()).how, 'end', 'and the connection ends')
   })
@@ -44,23 +36,13 @@ for (const fastLane of [true, false]) {
   t.test(`one that ends its side after a wait is probed immediately: ${way}`, async t => {
     for (const waits of [true, false]) {
       const clock = new ManualClock()
-      const wires: Wire[] = []
-      const door = await openDoor(t, {
-        fastLane,
-        clock,
-        handle(_ctx, wire) {
-          wires.push(wire)
-        }
-      })
-      const client = await door.connect()
-      client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-      await until(() => wires.length === 1)
+      const { client, wire } = await arrival(t, get, { fastLane, clock })
       if (waits) clock.advance(1000)
       client.socket.end()
       if (waits) await client.until('100 Continue')
       else await noticed()
       t.equal(client.received.includes('100 Continue'), waits)
-      if (wires[0] !== undefined) reply(wires[0], 200, 'one')
+      reply(wire, 200, 'one')
       await client.ending()
       t.match(client.received, /one$/, 'it may still read')
     }
@@ -71,20 +53,7 @@ for (const fastLane of [true, false]) {
     async t => {
       for (const begun of [false, true]) {
         const clock = new ManualClock()
-        const wires: Wire[] = []
-        const door = await openDoor(t, {
-          fastLane,
-          clock,
-          handle(_ctx, wire) {
-            wires.push(wire)
-          }
-        })
-        const client = await door.connect()
-        client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-        await until(() => wires.length === 1)
-        const [wire] = wires
-        if (wire === undefined) throw new Error('no request')
-        const watched = watchWire(wire)
+        const { client, wire, watch } = await arrival(t, get, { fastLane, clock })
         if (begun) {
           wire.head(200, ['Content-Type', 'text/event-stream'])
           wire.write(Buffer.from('data: 1\n\n'))
@@ -95,55 +64,28 @@ for (const fastLane of [true, false]) {
         clock.advance(500)
         await noticed()
         clock.advance(500)
-        t.equal(await watched.closed, false)
+        t.equal(await watch.closed, false)
       }
     }
   )
 
   t.test(`one that waits gets an interim response first, then its own: ${way}`, async t => {
     const clock = new ManualClock()
-    const wires: Wire[] = []
-    const door = await openDoor(t, {
-      fastLane,
-      clock,
-      handle(_ctx, wire) {
-        wires.push(wire)
-      }
-    })
-    const client = await door.connect()
-    client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-    client.socket.end()
-    await until(() => wires.length === 1)
+    const { client, wire } = await arrival(t, get, { fastLane, clock, ends: true })
     await noticed()
     clock.advance(3_000)
     await noticed()
-    if (wires[0] !== undefined) reply(wires[0], 200, 'late')
+    reply(wire, 200, 'late')
     t.equal((await client.response()).status, 100)
     await client.until('late')
   })
-}
 
-for (const fastLane of [true, false]) {
-  t.test(`presence: a client that has ended its side is probed twice before its head, lane ${fastLane}`, async t => {
+  t.test(`presence: a client that has ended its side is probed twice before its head: ${way}`, async t => {
     const clock = new ManualClock()
-    const wires: Wire[] = []
-    const door = await openDoor(t, {
-      fastLane,
-      clock,
-      handle(_ctx, wire) {
-        watchWire(wire)
-        wires.push(wire)
-      }
-    })
-    const ask = async (request: string): Promise<readonly [RawClient, Wire]> => {
-      const client = await door.connect()
-      const before = wires.length
-      client.send(request)
-      await until(() => wires.length > before)
-      const wire = wires.at(-1)
-      if (wire === undefined) throw new Error('no request')
-      t.equal(wire.stillReads(), null, 'not while its side is open')
-      return [client, wire]
+    const ask = async (request: string) => {
+      const asked = await arrival(t, request, { fastLane, clock })
+      t.equal(asked.wire.stillReads(), null, 'not while its side is open')
+      return asked
     }
     const verdict = async (wire: Wire): Promise<boolean> => {
       let reads: Promise<boolean> | null = null
@@ -159,22 +101,21 @@ for (const fastLane of [true, false]) {
       clearInterval(passing)
       return found ?? !wire.gone
     }
-    const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
-    const [left, itsWire] = await ask(get)
-    left.close()
-    t.equal(await verdict(itsWire), false)
-    const [waits, other] = await ask(get)
-    waits.socket.end()
-    t.equal(await verdict(other), true)
-    reply(other, 200, 'late')
-    t.same([(await waits.response()).status, (await waits.response()).status], [100, 100])
-    t.equal((await waits.response()).body, 'late')
-    const [old, third] = await ask('GET / HTTP/1.0\r\n\r\n')
-    old.socket.end()
+    const left = await ask(get)
+    left.client.close()
+    t.equal(await verdict(left.wire), false)
+    const { client, wire } = await ask(get)
+    client.socket.end()
+    t.equal(await verdict(wire), true)
+    reply(wire, 200, 'late')
+    t.same([(await client.response()).status, (await client.response()).status], [100, 100])
+    t.equal((await client.response()).body, 'late')
+    const old = await ask('GET / HTTP/1.0\r\n\r\n')
+    old.client.socket.end()
     await noticed()
-    t.equal(third.stillReads(), null, 'HTTP/1.0 has no interim responses')
-    reply(third, 200, 'old')
-    t.equal((await old.response()).body, 'old')
+    t.equal(old.wire.stillReads(), null, 'HTTP/1.0 has no interim responses')
+    reply(old.wire, 200, 'old')
+    t.equal((await old.client.response()).body, 'old')
   })
 }
 
@@ -217,40 +158,19 @@ for (const [what, request] of [
 
 t.test('a half-closed client whose answer never comes is cut where the drain ends', async t => {
   const clock = new ManualClock()
-  const wires: Wire[] = []
-  const door = await openDoor(t, {
-    fastLane: false,
-    clock,
-    handle(_ctx, wire) {
-      wires.push(wire)
-    }
-  })
-  const client = await door.connect()
-  client.send('GET / HTTP/1.0\r\n\r\n')
-  client.socket.end()
-  await until(() => wires.length === 1)
-  if (wires[0] === undefined) throw new Error('no request')
-  const { closed } = watchWire(wires[0])
+  const { door, client, watch } = await arrival(t, 'GET / HTTP/1.0\r\n\r\n', { fastLane: false, clock, ends: true })
   client.close()
   const drained = door.listener.drain(1000)
   clock.advance(1000)
   await drained
-  t.equal(await closed, false)
+  t.equal(await watch.closed, false)
 })
 
 t.test('an upload that was cut short behind another request ends with it, as a lone one does', async t => {
-  const requests: Array<{ ctx: Context; wire: Wire }> = []
-  const door = await openDoor(t, {
-    handle(ctx, wire) {
-      requests.push({ ctx, wire })
-    }
-  })
-  const client = await door.connect()
-  client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab')
-  client.socket.end()
-  await until(() => requests.length === 1)
+  const bytes = 'GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab'
+  const { client, wire } = await arrival(t, bytes, { ends: true })
   await noticed()
-  if (requests[0] !== undefined) reply(requests[0].wire, 200, 'one')
+  reply(wire, 200, 'one')
   t.equal((await client.response()).body, 'one')
   await client.ending()
   t.notMatch(client.received, '100 Continue')

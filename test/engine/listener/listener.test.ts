@@ -9,7 +9,7 @@ import { admit } from '../../../src/engine/listener/front-door.ts'
 import { createListener } from '../../../src/engine/listener/listener.ts'
 import { defaultLimits, enforce, sweepInterval, Watch, type Watched } from '../../../src/engine/listener/deadlines.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { doors, openDoor, reply, replyError, watchWire } from './support.ts'
+import { arrival, doors, openDoor, reply, replyError, watchWire } from './support.ts'
 import { until } from '../../support/until.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -217,16 +217,8 @@ t.test('an upload that stops, or trickles, is ended with 408', async t => {
 
 t.test('time in which the body is not read does not count against the client', async t => {
   const clock = new ManualClock()
-  const arrived = Promise.withResolvers<{ ctx: Context; wire: Wire }>()
-  const door = await openDoor(t, {
-    clock,
-    handle(ctx, wire) {
-      arrived.resolve({ ctx, wire })
-    }
-  })
-  const client = await door.connect()
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc')
-  const { ctx, wire } = await arrived.promise
+  const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc'
+  const { client, ctx, wire } = await arrival(t, head, { clock })
   clock.advance(600_000)
   const bytes = ctx.body.bytes()
   client.send('def')
@@ -238,18 +230,8 @@ t.test('time in which the body is not read does not count against the client', a
 
 t.test('a client that leaves its answer unread is cut off', async t => {
   const clock = new ManualClock()
-  const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, {
-    clock,
-    handle(_ctx, wire) {
-      arrived.resolve(wire)
-    }
-  })
-  const client = await door.connect()
+  const { client, wire, watch } = await arrival(t, get, { clock })
   client.socket.pause()
-  client.send(get)
-  const wire = await arrived.promise
-  const watch = watchWire(wire)
   wire.head(200, [])
   for (let pieces = 0; pieces < 64; pieces++) wire.write(Buffer.alloc(1024 * 1024))
   // Until the system takes no more, the number of unsent bytes still moves.
@@ -262,18 +244,8 @@ t.test('a client that leaves its answer unread is cut off', async t => {
 
 t.test('pieces that are added to an unread answer do not put its end off', async t => {
   const clock = new ManualClock()
-  const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, {
-    clock,
-    handle(_ctx, wire) {
-      arrived.resolve(wire)
-    }
-  })
-  const client = await door.connect()
+  const { client, wire, watch } = await arrival(t, get, { clock })
   client.socket.pause()
-  client.send(get)
-  const wire = await arrived.promise
-  const watch = watchWire(wire)
   wire.head(200, [])
   for (let pieces = 0; pieces < 16; pieces++) wire.write(Buffer.alloc(1024 * 1024))
   for (let turn = 0; turn < 50; turn++) await setImmediate()
@@ -366,17 +338,7 @@ t.test('draining finishes what runs, closes what idles, and takes nothing new', 
 
 t.test('draining cuts what has not finished in time', async t => {
   const clock = new ManualClock()
-  const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, {
-    clock,
-    handle(_ctx, wire) {
-      arrived.resolve(wire)
-    }
-  })
-  const client = await door.connect()
-  client.send(get)
-  const wire = await arrived.promise
-  const watch = watchWire(wire)
+  const { door, client, wire, watch } = await arrival(t, get, { clock })
   const drained = door.listener.drain(5000)
   clock.advance(4999)
   t.strictSame(watch.closes, [])

@@ -1,47 +1,14 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Context } from '../../../src/engine/message/context.ts'
-import type { Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { type Door, doors, openDoor, reply, replyError, watchWire } from './support.ts'
+import { arrival, arrivals, doors, reply, replyError, watchWire } from './support.ts'
 
 const get = (target = '/', ...lines: string[]) =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
 
-/** A listener that gives its requests to the test one by one. */
-async function arrivals(
-  t: Parameters<typeof openDoor>[0],
-  options: Partial<Parameters<typeof openDoor>[1]> = {}
-): Promise<{ door: Door; next(): Promise<{ ctx: Context; wire: Wire }> }> {
-  const queue: { ctx: Context; wire: Wire }[] = []
-  const waiting: ((arrival: { ctx: Context; wire: Wire }) => void)[] = []
-  const door = await openDoor(t, {
-    ...options,
-    handle(ctx, wire) {
-      const wake = waiting.shift()
-      if (wake === undefined) queue.push({ ctx, wire })
-      else wake({ ctx, wire })
-    }
-  })
-  return {
-    door,
-    next() {
-      const ready = queue.shift()
-      return ready === undefined
-        ? new Promise(resolve => {
-            waiting.push(resolve)
-          })
-        : Promise.resolve(ready)
-    }
-  }
-}
-
 t.test('a response is sent as given, with a date', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get('/x', 'X-Correlation-Id: mine'))
-  const { ctx, wire } = await next()
-  const watch = watchWire(wire)
+  const { client, ctx, wire, watch, next } = await arrival(t, get('/x', 'X-Correlation-Id: mine'))
   t.ok(ctx instanceof Context)
   t.equal(ctx.correlationId, 'mine')
   t.equal(ctx.peerAddress, '127.0.0.1')
@@ -75,10 +42,9 @@ t.test('a response is sent as given, with a date', async t => {
 })
 
 t.test('a client behind a trusted proxy is seen past it', async t => {
-  const { door, next } = await arrivals(t, { trustedProxies: ['127.0.0.0/8'] })
-  const client = await door.connect()
-  client.send(get('/', 'X-Forwarded-For: 203.0.113.9', 'X-Forwarded-Proto: https'))
-  const { ctx, wire } = await next()
+  const { ctx, wire } = await arrival(t, get('/', 'X-Forwarded-For: 203.0.113.9', 'X-Forwarded-Proto: https'), {
+    trustedProxies: ['127.0.0.0/8']
+  })
   t.equal(ctx.peerAddress, '127.0.0.1')
   t.equal(ctx.clientAddress, '203.0.113.9')
   t.equal(ctx.secure, true)
@@ -86,21 +52,14 @@ t.test('a client behind a trusted proxy is seen past it', async t => {
 })
 
 t.test('forwarding headers of an untrusted client are ignored', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get('/', 'X-Forwarded-For: 203.0.113.9', 'X-Forwarded-Proto: https'))
-  const { ctx, wire } = await next()
+  const { ctx, wire } = await arrival(t, get('/', 'X-Forwarded-For: 203.0.113.9', 'X-Forwarded-Proto: https'))
   t.equal(ctx.clientAddress, '127.0.0.1')
   t.equal(ctx.secure, doors.tls)
   reply(wire, 200, '')
 })
 
 t.test('an answer of unknown length is chunked to HTTP/1.1, with its trailers', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get())
-  const { wire } = await next()
-  watchWire(wire)
+  const { client, wire, next } = await arrival(t, get())
   wire.head(200, ['Trailer', 'X-Sum', 'Transfer-Encoding', 'gzip', 'Connection', 'X-A'])
   wire.write(Buffer.from('ab'))
   wire.end(Buffer.from('c'), ['X-Sum', '3'])
@@ -146,11 +105,7 @@ t.test('a body of one piece keeps its bytes, whether its length is known, it is 
 })
 
 t.test('a first piece does not wait for the second', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get())
-  const { wire } = await next()
-  watchWire(wire)
+  const { client, wire } = await arrival(t, get())
   wire.head(200, ['Content-Length', '4'])
   wire.write(Buffer.from('ab'))
   await client.until('\r\n\r\nab')
@@ -160,11 +115,10 @@ t.test('a first piece does not wait for the second', async t => {
 })
 
 t.test('an answer of unknown length to HTTP/1.0 ends with the connection', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send('GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTE: chunked\r\n\r\n')
-  const { wire } = await next()
-  watchWire(wire)
+  const { client, wire } = await arrival(
+    t,
+    'GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTE: chunked\r\n\r\n'
+  )
   wire.head(200, ['Trailer', 'X-Sum'])
   wire.write(Buffer.from('ab'))
   wire.end(null, ['X-Sum', '3'])
@@ -207,11 +161,7 @@ t.test('HEAD, 204, 304 and 205 have no body', async t => {
 })
 
 t.test('a head is sent before its body, and chunks as they arrive', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get())
-  const { wire } = await next()
-  watchWire(wire)
+  const { client, wire } = await arrival(t, get())
   wire.head(200, ['Content-Type', 'text/event-stream'])
   await client.until('\r\n\r\n')
   t.match(client.received, /^HTTP\/1\.1 200 OK\r\n/)
@@ -224,10 +174,7 @@ t.test('a head is sent before its body, and chunks as they arrive', async t => {
 })
 
 t.test('102 and 103 are passed on to HTTP/1.1 alone', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get())
-  const { wire } = await next()
+  const { door, client, wire, next } = await arrival(t, get())
   wire.interim(102, [])
   wire.interim(103, ['Link', '</a.css>; rel=preload', 'X-B', 'c'])
   wire.interim(101, ['Upgrade', 'x'])
@@ -273,11 +220,7 @@ t.test('a client that does not read holds the writer back until it reads', async
 
 t.test('a client that leaves is noticed before the answer', async t => {
   for (const leave of ['end', 'reset'] as const) {
-    const { door, next } = await arrivals(t)
-    const client = await door.connect()
-    client.send(get())
-    const { wire } = await next()
-    const watch = watchWire(wire)
+    const { client, wire, watch } = await arrival(t, get())
     if (leave === 'end') client.socket.destroy()
     else if (doors.tls) client.socket.destroy()
     else client.socket.resetAndDestroy()
@@ -292,11 +235,7 @@ t.test('a client that leaves is noticed before the answer', async t => {
 })
 
 t.test('a client that leaves in the middle of the answer is noticed', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send(get())
-  const { wire } = await next()
-  const watch = watchWire(wire)
+  const { client, wire, watch } = await arrival(t, get())
   wire.head(200, [])
   wire.write(Buffer.from('x'))
   await client.until('x\r\n')
@@ -306,11 +245,7 @@ t.test('a client that leaves in the middle of the answer is noticed', async t =>
 
 t.test('an answer that is broken off is an error for the client, also without a length on HTTP/1.0', async t => {
   for (const version of ['1.0', '1.1']) {
-    const { door, next } = await arrivals(t)
-    const client = await door.connect()
-    client.send(`GET / HTTP/${version}\r\nHost: a\r\n\r\n`)
-    const { wire } = await next()
-    const watch = watchWire(wire)
+    const { client, wire, watch } = await arrival(t, `GET / HTTP/${version}\r\nHost: a\r\n\r\n`)
     wire.head(200, [])
     wire.write(Buffer.from('half'))
     await client.until('half')
@@ -324,10 +259,7 @@ t.test('an answer that is broken off is an error for the client, also without a 
 })
 
 t.test('a body is read once, collected or streamed, and only on demand', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc')
-  const { ctx, wire } = await next()
+  const { client, ctx, wire, next } = await arrival(t, 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc')
   t.equal(ctx.body.length, 6)
   t.equal(ctx.body.received, 0)
   t.equal(ctx.body.collected, null)
@@ -436,11 +368,7 @@ t.test('a client that leaves during its upload ends the reading', async t => {
 })
 
 t.test('a stream without listeners survives the client that leaves', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc')
-  const { ctx, wire } = await next()
-  const watch = watchWire(wire)
+  const { client, ctx, watch } = await arrival(t, 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc')
   const stream = ctx.body.stream()
   client.close()
   t.equal(await watch.closed, false)
@@ -492,10 +420,7 @@ t.test('an early answer reaches a client that is still uploading, and the rest i
 })
 
 t.test('a small rest of an upload is drained and the connection used again', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n')
-  const { wire } = await next()
+  const { client, wire, next } = await arrival(t, 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n')
   reply(wire, 402, 'pay first')
   const response = await client.response()
   t.equal(response.header('connection'), 'keep-alive')
@@ -507,10 +432,10 @@ t.test('a small rest of an upload is drained and the connection used again', asy
 })
 
 t.test('a malformed body ends its reader, and is answered with 400', async t => {
-  const { door, next } = await arrivals(t)
-  const client = await door.connect()
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n')
-  const { ctx, wire } = await next()
+  const { client, ctx, wire } = await arrival(
+    t,
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n'
+  )
   const stream = ctx.body.stream()
   const reading = stream.toArray()
   client.send('zz\r\n')

@@ -98,6 +98,46 @@ export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
   }
 }
 
+export interface Arrival {
+  readonly ctx: Context
+  readonly wire: Wire
+}
+
+/** A listener that gives its requests to the test one by one. */
+export async function arrivals(
+  t: Test,
+  options: Omit<DoorOptions, 'handle'> = {}
+): Promise<{ door: Door; next(): Promise<Arrival> }> {
+  const queue: Arrival[] = []
+  const waiting: ((arrival: Arrival) => void)[] = []
+  const door = await openDoor(t, {
+    ...options,
+    handle(ctx, wire) {
+      const wake = waiting.shift()
+      if (wake === undefined) queue.push({ ctx, wire })
+      else wake({ ctx, wire })
+    }
+  })
+  return {
+    door,
+    next: async () => queue.shift() ?? (await new Promise(resolve => waiting.push(resolve)))
+  }
+}
+
+/** The first request of a client that sends `bytes`, and ends its side if it `ends`. */
+export async function arrival(
+  t: Test,
+  bytes: string,
+  { ends = false, ...options }: Omit<DoorOptions, 'handle'> & { readonly ends?: boolean } = {}
+) {
+  const { door, next } = await arrivals(t, options)
+  const client = await door.connect()
+  client.send(bytes)
+  if (ends) client.socket.end()
+  const { ctx, wire } = await next()
+  return { door, next, client, ctx, wire, watch: watchWire(wire) }
+}
+
 /** Answers immediately. */
 export function reply(wire: Wire, status: number, body: string, headers: readonly string[] = []): void {
   wire.listener ??= {

@@ -4,10 +4,9 @@ import t, { type Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
 import { LongError } from '../../../src/engine/operations/errors.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
-import type { Context } from '../../../src/engine/message/context.ts'
 import type { Tunnel, TunnelResponse, TunnelResult, TunnelTarget, Wire } from '../../../src/engine/message/wire.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { openDoor, reply, watchWire } from './support.ts'
+import { arrival, openDoor, reply, watchWire } from './support.ts'
 
 const ask = (...lines: string[]) =>
   `GET /chat?x=%2F HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${lines.map(line => `${line}\r\n`).join('')}\r\n`
@@ -68,26 +67,6 @@ async function open(
 async function textOf(result: TunnelResult) {
   if (result.kind !== 'refused') throw new Error('a tunnel was opened')
   return await text(result.body)
-}
-
-interface Case {
-  readonly ctx: Context
-  readonly wire: Wire
-  readonly watch: ReturnType<typeof watchWire>
-}
-
-/** Opens a door and gives the first request to the test. */
-async function arrival(t: Test, bytes: string, clock?: ManualClock) {
-  const arrived = Promise.withResolvers<Case>()
-  const door = await openDoor(t, {
-    ...(clock === undefined ? {} : { clock }),
-    handle(ctx, wire) {
-      arrived.resolve({ ctx, wire, watch: watchWire(wire) })
-    }
-  })
-  const client = await door.connect()
-  client.send(bytes)
-  return { ...(await arrived.promise), client }
 }
 
 t.test(
@@ -192,7 +171,7 @@ t.test('the body of a refusal is handed on as it comes, and its pauses end as th
     more.resolve(socket)
   })
   const clock = new ManualClock()
-  const { wire } = await arrival(t, ask(), clock)
+  const { wire } = await arrival(t, ask(), { clock })
   const result = await open(wire, origin)
   if (result.kind !== 'refused') throw new Error('a tunnel was opened')
   const pieces = result.body.iterator({ destroyOnReturn: false })
@@ -302,7 +281,7 @@ t.test(
     const silent = await upstream(t, () => {
       reached.resolve()
     })
-    const { wire, client } = await arrival(t, ask(), clock)
+    const { wire, client } = await arrival(t, ask(), { clock })
     const result = open(wire, silent)
     await reached.promise
     clock.advance(5000)
@@ -457,7 +436,7 @@ t.test('a tunnel that only one side has ended is cut after a while', async t => 
     })
     socket.resume()
   })
-  const { wire, watch, client } = await arrival(t, ask(), clock)
+  const { wire, watch, client } = await arrival(t, ask(), { clock })
   const result = open(wire, origin)
   await client.response()
   client.socket.end()
@@ -477,17 +456,7 @@ t.test('draining cuts tunnels that are still open at its end', async t => {
     socket.resume()
   })
   const clock = new ManualClock()
-  const arrived = Promise.withResolvers<Wire>()
-  const door = await openDoor(t, {
-    clock,
-    handle(_ctx, wire) {
-      arrived.resolve(wire)
-    }
-  })
-  const client = await door.connect()
-  client.send(ask())
-  const wire = await arrived.promise
-  const watch = watchWire(wire)
+  const { door, client, wire, watch } = await arrival(t, ask(), { clock })
   const result = open(wire, origin)
   await client.response()
   const drained = door.listener.drain(1000)

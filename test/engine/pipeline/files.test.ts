@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { temporaryFolder } from '../../support/database.ts'
-import { buy, startGateway } from '../../support/gateway.ts'
+import { buy, startGateway, use } from '../../support/gateway.ts'
 
 const BYTES = Array.from({ length: 300_000 }, (_, index) => String.fromCharCode(32 + (index % 90))).join('')
 
@@ -123,7 +123,7 @@ t.test('files: one is sold, and what is not there is not', async t => {
   t.match([options.status, options.headers['allow']], [204, 'GET, HEAD, OPTIONS'])
   t.equal((await gateway.send('GET', '/paid/notes.txt')).status, 402)
   const authorization = await buy(gateway, '/paid/a%20book.pdf', 'payment')
-  const bought = await gateway.send('GET', '/paid/a%20book.pdf', { headers: { authorization } })
+  const bought = await use(gateway, '/paid/a%20book.pdf', authorization)
   t.equal(bought.status, 200)
   t.ok(bought.text === BYTES)
 })
