@@ -365,22 +365,6 @@ t.test('a client that surveys more paths than it may hold invoices shares them; 
   })
 })
 
-t.test('of an invoice that several paths share the first credential has the payment, whatever its scheme', async t => {
-  const g = await gate(t, { settings: { maxPerPlace: 1 } })
-  const lines = async (target: string) => (await g.send({ target })).headers.all('www-authenticate')
-  const [first, second] = [await lines('/v1/a'), await lines('/v1/b')]
-  const preimage = g.payee.pay(l402Parameters(second).invoice)
-  t.equal(l402Parameters(second).invoice, l402Parameters(first).invoice)
-  t.equal(
-    (await g.send({ target: '/v1/b', ...auth(`L402 ${l402Parameters(first).macaroon}:${preimage}`) })).status,
-    403
-  )
-  t.equal((await g.send({ target: '/v1/a', ...auth(modern(first, preimage)) })).status, 200)
-  const late = await g.send({ target: '/v1/b', ...auth(`L402 ${l402Parameters(second).macaroon}:${preimage}`) })
-  t.equal(late.status, 401)
-  t.match(late.json(), { detail: /already used with the Payment scheme/ })
-})
-
 t.test('an invoice is not shared with another price, service, place, or client', async t => {
   const g = await gate(t, { settings: { maxPerPlace: 1 } })
   const ask = (changes: Partial<Offer>, more: HarnessRequest = {}) =>

@@ -6,7 +6,7 @@ import type { Scope } from '../../src/engine/pipeline/plugin.ts'
 import { systemClock } from '../../src/platform/system/clock.ts'
 import { Forwarder } from '../../src/engine/upstream/forwarder.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
-import { contextOf, RecordingResponder, targetOf, upstreamConfig } from '../engine/upstream/harness.ts'
+import { contextOf, RecordingResponder, upstreamConfig } from '../engine/upstream/harness.ts'
 
 /** The scope of a route with this upstream; the plugin reads nothing else of the route. */
 function scopeOf(forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forwarder'> {
@@ -81,23 +81,6 @@ t.test("the client's Host is forwarded only where the route says so, and configu
     t.notMatch(head, /forged/)
     await hooks.close?.()
   }
-})
-
-t.test("the target that another plugin has set goes before the route's", async t => {
-  const { upstream, forwarder } = await setup(t)
-  const hooks = await forward.setup({}, scopeOf(forwarder, { kind: 'proxy', param: 'proxyId' }))
-  const ctx = contextOf()
-  ctx.upstreamTarget = targetOf(upstream.origin, { path: '/from-proxy', responseHeaders: ['X-L402-Proxy', 'true'] })
-  const responder = new RecordingResponder()
-  void hooks.handle?.(ctx, responder)
-  await responder.done
-  t.equal(upstream.requests.at(-1)?.head.split(' ')[1], '/from-proxy')
-  t.equal(responder.headers.get('x-l402-proxy'), 'true')
-  t.throws(
-    () => hooks.handle?.(contextOf(), new RecordingResponder()),
-    /no plugin before forward/,
-    'without a target it says what is missing'
-  )
 })
 
 t.test('an internal upstream, and one that is not HTTP, are refused when the chain is built', async t => {

@@ -47,28 +47,6 @@ t.test('a refusal is 403 with exactly the relevant members, and nothing goes ups
   }
 })
 
-t.test('without a feature only account and subscription count', async t => {
-  const chain = await setUp()
-  const bare = { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false }
-  t.equal((await chain.run({ principal: principal(aMerchant({ flags: bare })) })).status, 200)
-  t.match((await chain.run({ principal: principal(aMerchant({ subscriptionStatus: null })) })).json(), {
-    error: 'Subscription required'
-  })
-  t.match((await chain.run({ principal: principal(aMerchant({ isActive: false })) })).json(), {
-    error: 'Account inactive'
-  })
-})
-
-t.test('a period that ends is judged by the clock of the request', async t => {
-  const chain = await setUp()
-  const end = new ManualClock().now() - 1
-  t.match((await chain.run({ principal: principal(aMerchant({ currentPeriodEnd: end })) })).json(), {
-    error: 'Subscription period expired',
-    current_period_end: new Date(end).toISOString()
-  })
-  t.equal((await chain.run({ principal: principal(aMerchant({ currentPeriodEnd: end + 1 })) })).status, 200)
-})
-
 t.test('a chain that forgot auth is a fault of the file: 500, never a pass', async t => {
   const chain = await setUp()
   for (const request of [{}, { principal: { kind: 'admin', id: 'admin' } as const }]) {

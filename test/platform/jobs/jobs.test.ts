@@ -181,21 +181,6 @@ await eachDatabase(t, 'jobs: a job added before the start runs after it', async 
   t.same(notes.ran.toSorted(), ['1', '2'])
 })
 
-await eachDatabase(t, 'mistakes of the program are reported', async (t, database) => {
-  const jobs = openJobs(t, database)
-  declareQueue(jobs, 'numbers', plain, async () => {})
-  t.throws(() => {
-    declareQueue(jobs, 'numbers', plain, async () => {})
-  }, /declared twice/)
-  t.throws(() => {
-    declareQueue(jobs, 'quick', { ...plain, expiry: 999 }, async () => {})
-  }, /at least a second/)
-  await t.rejects(jobs.enqueue(database.sql, 'letters', {}), /no queue letters/)
-  t.match(await jobs.queues(), [{ name: 'numbers', waiting: 0 }], 'before the start')
-  await Promise.all([jobs.start(), jobs.start()])
-  await jobs.start()
-})
-
 await eachDatabase(t, 'queues declared after the start run once it is started again', async (t, database) => {
   const jobs = openJobs(t, database)
   declareQueue(jobs, 'numbers', plain, async () => {})

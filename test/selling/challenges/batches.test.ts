@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t, { type Test as T } from 'tap'
-import type { ClaimedChallenge, NewChallenge, OnPaid } from '../../../src/selling/holding/challenge.ts'
+import type { ClaimedChallenge, OnPaid } from '../../../src/selling/holding/challenge.ts'
 import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import { isUniqueViolation, type Database, type Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
@@ -349,33 +349,6 @@ await eachDatabase(
     t.same((await Promise.all(spoilt)).filter(one => one !== null).length, 1, 'and those had to wait')
   }
 )
-
-await eachDatabase(t, 'concurrent operations share statements, and a single one is unchanged', async (t, database) => {
-  const sizes: number[] = []
-  const sql = new Proxy(database.sql, {
-    apply: (target, self, args: unknown[]) => {
-      const text = String(args[0])
-      if (text.includes('given')) sizes.push(Array.isArray(args[1]) ? args[1].length : 1)
-      return Reflect.apply(target, self, args) as unknown
-    }
-  })
-  const store = new ChallengeStore(withSql(database, sql))
-  const rows = Array.from({ length: 33 }, () => challenge(null))
-  for (const row of rows) await store.insert(database.sql, row)
-  const lease = ({ paymentHash }: NewChallenge, at: number) => store.lease(sql, leaseOf(paymentHash, `l${at}`))
-  for (const row of rows.slice(0, 1)) await lease(row, 0)
-  await Promise.all(rows.map(lease))
-  t.same(sizes, [1, 33])
-  t.same(
-    (
-      await store.spend(
-        rows.map(({ paymentHash }, at) => ({ paymentHash, leaseId: `l${at}` })),
-        NOW
-      )
-    ).length,
-    33
-  )
-})
 
 await eachDatabase(
   t,

@@ -7,10 +7,8 @@ import {
   ProviderRefused,
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
-import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
-import { fixture } from './fixture.ts'
 import { CHALLENGES, merchantApi, PROBLEMS, text, type Json, type Reply } from './producer-fixture.ts'
 
 const quote = { resource: '/v1/quote', priceSats: 10 }
@@ -217,40 +215,6 @@ t.test(
     t.not(fresh.data['paymentHash'], first.data['paymentHash'])
     const replay = await create({ ...quote, priceSats: 11 }, keyed('k'))
     t.same(replay.data, fresh.data, 'the key is bound to the new one')
-  }
-)
-
-t.test(
-  'idempotency: a create after a revocation gets another challenge than one that was being made before',
-  async t => {
-    const { database: real } = await fixture(t)
-    let answered: Promise<void> | null = null
-    const database = new Proxy(real, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name)
-        if (typeof member !== 'function') return member
-        return name !== 'transaction'
-          ? (member.bind(target) as unknown)
-          : async (...args: unknown[]) => {
-              const late = answered
-              const done: unknown = await Reflect.apply(member, target, args)
-              await late
-              return done
-            }
-      }
-    })
-    const { f, merchant, create } = await merchantApi(t, undefined, {}, database)
-    const gate = Promise.withResolvers<void>()
-    answered = gate.promise
-    const before = create(quote, keyed('k'))
-    for (let time = 0; time < 20 || f.payee.requests.length === 0; time++) await real.sql`select 1`
-    answered = null
-    await f.selling.revocations.revoke('merchant', String(merchant.id))
-    f.clock.advance(1)
-    const after = create(quote, keyed('k'))
-    for (let time = 0; time < 20; time++) await real.sql`select 1`
-    gate.resolve()
-    t.not((await after).data['paymentHash'], (await before).data['paymentHash'])
   }
 )
 
@@ -561,10 +525,4 @@ t.test("list: holds the producer's challenges only (decision 108)", async t => {
   await f.database.sql`update challenges set source = 'proxy' where payment_hash = ${hash}`
   t.equal((await call('GET', CHALLENGES)).data['total'], 0)
   t.equal((await call('GET', `${CHALLENGES}/${hash}`)).status, 404)
-})
-
-t.test("a merchant's missing row cannot be locked, so nothing is issued", async t => {
-  const { f, merchant } = await merchantApi(t)
-  t.ok(await new MerchantStore(f.database).byId(merchant.id))
-  isProblem(t, await f.call({ ...merchant, id: 999_999 }, 'POST', CHALLENGES, quote), 503, 'challenge-not-recorded')
 })

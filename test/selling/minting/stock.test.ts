@@ -282,14 +282,3 @@ t.test('a burst that lasts for more than a second is not waited for', async t =>
   await clock.advance(10)
   t.equal(making.filter(({ key }) => key === 'a').length, 11)
 })
-
-t.test('nothing is made for what was discarded in a burst', async t => {
-  const { clock, making, stock, take } = await stocked()
-  for (let n = 0; n < 5; n++) await take()
-  await clock.advance(1)
-  await take()
-  stock.clear()
-  const before = making.length
-  await clock.advance(5_000)
-  t.equal(making.length, before)
-})
