@@ -187,21 +187,6 @@ t.test('a closed offer: 503 with its message', async t => {
   t.equal(s.payee.requests.length, 0)
 })
 
-t.test('paid and free requests pass', async t => {
-  const s = await shop(t)
-  t.equal(
-    (
-      await s.ask({
-        prepare: ctx => {
-          ctx.payment = { scheme: 'l402', paymentHash: '0'.repeat(64), amountSats: 10 }
-        }
-      })
-    ).status,
-    200
-  )
-  t.equal((await s.ask(put(offer({ amountSats: 0 })))).status, 200)
-})
-
 t.test('on testnet the Payment line is left out', async t => {
   const s = await shop(t)
   s.payee.network = 'testnet'

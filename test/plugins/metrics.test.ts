@@ -1,7 +1,12 @@
 import t from 'tap'
 import metrics from '../../plugins/metrics.ts'
 import { HeaderList } from '../../src/index.ts'
-import { harness, type HarnessAnswer, type HarnessOptions } from '../../src/engine/pipeline/harness.ts'
+import {
+  harness,
+  type HarnessAnswer,
+  type HarnessOptions,
+  type HarnessRequest
+} from '../../src/engine/pipeline/harness.ts'
 import { metricsOperation } from '../../src/app/discovery/open.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
@@ -93,40 +98,35 @@ t.test('a second generation of the configuration keeps counting', async t => {
 t.test('/metrics: answers the admin key, and outside production callers on the same machine', async t => {
   const services = testServices()
   services.metrics.counter('boltgate_probe_total', 'For this test.').inc(7)
-  const internal = new InternalUpstream([metricsOperation(services.metrics, false)])
-  const chain = await harness([], { services, answer: ctx => internal.handle(ctx) })
-  const request = { target: '/metrics' }
-  for (const peerAddress of ['127.0.0.1', '::1', '::ffff:127.0.0.1']) {
-    const result = await chain.run({ ...request, peerAddress })
-    t.equal(result.status, 200)
-    t.match(result.text, /^boltgate_probe_total 7$/m)
-    t.match(result.headers.get('content-type'), /^text\/plain; version=/)
+  const serving = async (isProduction: boolean) => {
+    const internal = new InternalUpstream([metricsOperation(services.metrics, isProduction)])
+    const chain = await harness([], { services, answer: ctx => internal.handle(ctx) })
+    return (request: HarnessRequest) => chain.run({ target: '/metrics', ...request })
   }
-  t.equal(
-    (await chain.run({ ...request, peerAddress: '198.51.100.1', principal: { kind: 'admin', id: 'admin' } })).status,
-    200
-  )
-  t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1' })).status, 403)
-  t.equal(
-    (await chain.run({ ...request, peerAddress: '198.51.100.1', clientAddress: '127.0.0.1' })).status,
-    403,
-    "a header's claim does not count"
-  )
-  t.equal(
-    (await chain.run({ ...request, peerAddress: '127.0.0.1', headers: { 'X-Forwarded-For': '198.51.100.1' } })).status,
-    403,
-    'a proxy on the machine is not its user'
-  )
-  t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1', principal: merchant('1') })).status, 403)
-  const production = new InternalUpstream([metricsOperation(services.metrics, true)])
-  const served = await harness([], { services, answer: ctx => production.handle(ctx) })
-  t.equal((await served.run({ ...request, peerAddress: '127.0.0.1' })).status, 403, 'in production it may be a proxy')
+  const [here, there] = [{ peerAddress: '127.0.0.1' }, { peerAddress: '198.51.100.1' }]
+  const principal = { kind: 'admin', id: 'admin' } as const
+  const rows: ReadonlyArray<readonly [status: number, request: HarnessRequest, why?: string]> = [
+    [200, here],
+    [200, { peerAddress: '::1' }],
+    [200, { peerAddress: '::ffff:127.0.0.1' }],
+    [200, { ...there, principal }],
+    [403, there],
+    [403, { ...there, clientAddress: '127.0.0.1' }, "a header's claim does not count"],
+    [403, { ...here, headers: { 'X-Forwarded-For': '198.51.100.1' } }, 'a proxy on the machine is not its user'],
+    [403, { ...there, principal: merchant('1') }]
+  ]
+  const ask = await serving(false)
+  for (const [status, request, why = ''] of rows) {
+    const result = await ask(request)
+    t.equal(result.status, status, why)
+    t.equal(/^boltgate_probe_total 7$/m.test(result.text), status === 200)
+  }
+  const served = await serving(true)
+  t.equal((await served(here)).status, 403, 'in production it may be a proxy')
   const rendered = t.capture(services.metrics, 'render', services.metrics.render.bind(services.metrics))
-  const admin = { ...request, principal: { kind: 'admin', id: 'admin' } } as const
-  const scrapes = await Promise.all([served.run(admin), served.run(admin), served.run(admin)])
-  t.same(
-    scrapes.map(({ status }) => status),
-    [200, 200, 200]
-  )
+  for (const { status, headers } of await Promise.all([1, 2, 3].map(() => served({ principal })))) {
+    t.equal(status, 200)
+    t.match(headers.get('content-type'), /^text\/plain; version=/)
+  }
   t.equal(rendered().length, 1, 'scrapes at the same time share one rendering')
 })

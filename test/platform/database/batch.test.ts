@@ -97,19 +97,6 @@ t.test('items of one turn go together, also when they come over several promises
   t.same(await Promise.all(all), ['0', '1', '5', '20'])
 })
 
-t.test('of one key one item at a time is in flight, in the order in which they came', async t => {
-  const { batch, statements, ids } = watched()
-  const all = [batch.add(item(0, 'a'))]
-  await work()
-  all.push(...[item(1, 'a'), item(2, 'b'), item(3, 'a'), item(4, 'b')].map(each => batch.add(each)))
-  for (let at = 0; at < 4; at++) {
-    await turn()
-    statements[at]?.answer()
-  }
-  t.same(await Promise.all(all), ['0', '1', '2', '3', '4'])
-  t.same(ids(), [[0], [1, 2], [3, 4]])
-})
-
 t.test('callers who come again as soon as they are answered go together', async t => {
   const sizes: number[] = []
   const batch = new Batch<Item, null>({
@@ -125,22 +112,6 @@ t.test('callers who come again as soon as they are answered go together', async 
   }
   await Promise.all([1, 2, 3, 4].map(caller))
   t.same(sizes, [4, 4, 4, 4], 'not the first of them alone, and the others behind it')
-})
-
-t.test('items that change nothing wait for no other of their kind', async t => {
-  const requests: number[][] = []
-  const batch = new Batch<number, number>({
-    key: () => null,
-    write: async ids => {
-      requests.push([...ids])
-      await turn()
-      return ids.map(id => id * 2)
-    }
-  })
-  const first = batch.add(1)
-  await work()
-  t.same(await Promise.all([first, ...[2, 3, 4].map(id => batch.add(id))]), [2, 4, 6, 8])
-  t.same(requests, [[1], [2, 3, 4]])
 })
 
 t.test('a statement takes so many items, and so many bytes, and the rest in their order', async t => {

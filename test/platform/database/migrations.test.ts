@@ -186,15 +186,6 @@ await eachDatabase(
   empty
 )
 
-await eachDatabase(t, 'all released migrations run on a new database', async (t, database) => {
-  t.same(await migrate(database, released, options), [], 'the test database has them all')
-  const rows = await database.sql`select name from schema_migrations order by name`
-  t.same(
-    rows.map(row => row['name']),
-    released.map(migration => migration.name)
-  )
-})
-
 await eachDatabase(
   t,
   'entries that were written as a list each are the same once they are stored column by column',

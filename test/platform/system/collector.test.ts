@@ -1,6 +1,4 @@
 import { spawnSync } from 'node:child_process'
-import { constants, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks'
-import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { BufferCollector, collectorFlags, garbageCollector } from '../../../src/platform/system/collector.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -79,42 +77,6 @@ t.test('V8 gives its collector of the young to a process that was started withou
   t.doesNotThrow(collect)
   t.doesNotThrow(collect)
 })
-
-t.test(
-  'collecting the young stays what it is while V8 marks the whole heap: it never becomes a collection of everything',
-  async t => {
-    const collectYoung = garbageCollector()
-    const whole: number[] = []
-    const note = (entries: readonly PerformanceEntry[]) => {
-      for (const entry of entries) {
-        // An entry of `gc` says these of itself.
-        const {
-          duration,
-          detail: { kind, flags = 0 }
-        } = entry as PerformanceEntry & { readonly detail: { readonly kind: number; readonly flags?: number } }
-        if (kind === constants.NODE_PERFORMANCE_GC_MAJOR && (flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED) !== 0)
-          whole.push(duration)
-      }
-    }
-    const observer = new PerformanceObserver(list => {
-      note(list.getEntries())
-    })
-    observer.observe({ entryTypes: ['gc'] })
-    // Enough to mark that marking takes a while, and buffers that live long enough to count as old: they make V8 begin
-    // it.
-    const alive = Array.from({ length: 300_000 }, (_, n) => ({ n, text: `${n}` }))
-    const ring: Buffer[] = []
-    for (let n = 0; n < 3_000; n++) {
-      ring[n % 400] = Buffer.alloc(64 * 1024)
-      if (n % 20 === 0) collectYoung()
-      if (n % 5 === 0) await setImmediate()
-    }
-    note(observer.takeRecords())
-    observer.disconnect()
-    t.equal(alive.length, 300_000)
-    t.same(whole, [])
-  }
-)
 
 t.test('V8 knows each flag that a gateway sets', async t => {
   // A process refuses a flag that its V8 does not know; set later, it would be passed over without a word.

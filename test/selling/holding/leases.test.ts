@@ -52,24 +52,6 @@ async function holder(t: T) {
   return { f, g, challenge, lease, isSpent }
 }
 
-t.test('a lease belongs to one gateway until it is released, and to none after it is spent', async t => {
-  const f = await fixture(t)
-  const [one, two] = [gateway(t, f, 'one'), gateway(t, f, 'two')]
-  const challenge = await minted(f)
-  const first = held(await one.take(challenge))
-  t.equal(await two.take(challenge), null)
-  t.equal(await one.take(challenge), null)
-  await one.leases.release(first)
-  t.equal(first.state, 'released')
-  const second = held(await two.take(challenge))
-  await one.leases.release(first)
-  t.equal(await stateOf(f, challenge), 'leased', 'releasing twice does not touch the next lease')
-  t.equal(two.leases.spend(second), undefined, 'the head does not wait for the write')
-  await until(() => second.state === 'spent')
-  t.equal(await stateOf(f, challenge), 'spent')
-  t.equal(await one.take(challenge), null)
-})
-
 t.test("the lease of a gateway that died is free again within 30 seconds, and not before a living one's", async t => {
   const f = await fixture(t)
   const living = gateway(t, f, 'living')
@@ -106,18 +88,6 @@ t.test('a gateway whose clock is ahead cannot take a lease that its holder still
   t.equal(await gateway(t, f, 'ahead', ahead).take(challenge), null, 'or both would deliver')
   t.equal(g.leases.spend(lease), undefined, 'the holder does not ask')
   await isSpent()
-})
-
-t.test('all held leases are extended with one statement', async t => {
-  const f = await fixture(t)
-  const g = gateway(t, f, 'busy')
-  const leases = [held(await g.take(await minted(f))), held(await g.take(await minted(f)))]
-  g.watched.calls.length = 0
-  f.clock.advance(5_000)
-  t.same(g.watched.calls, ['extend'])
-  await Promise.all(leases.map(lease => g.leases.release(lease)))
-  f.clock.advance(60_000)
-  t.equal(g.watched.calls.filter(call => call === 'extend').length, 1, 'no heartbeat without leases')
 })
 
 t.test(
@@ -196,17 +166,6 @@ t.test('writes are retried after pauses that double, and soon once another write
   f.clock.advance(100)
   t.ok((await attempts()) > before, 'and for the next one')
   g.watched.broken.clear()
-})
-
-t.test('a spend whose response is lost is idempotent', async t => {
-  const { f, g, challenge, lease, isSpent } = await holder(t)
-  g.watched.deaf.add('spend')
-  void g.leases.spend(lease)
-  await until(() => g.watched.calls.includes('spend'))
-  await until(async () => (await stateOf(f, challenge)) === 'spent')
-  t.equal(lease.state, 'spending')
-  g.watched.deaf.clear()
-  await isSpent()
 })
 
 t.test('a credential spent for a head that was never sent is given back, in any state of the write', async t => {

@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import type { NewChallenge } from '../../../src/selling/holding/challenge.ts'
-import { claimRows, FIND_CHALLENGES, INSERT_CHALLENGES } from '../../../src/selling/holding/sql/statements.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { MADE_AT as NOW, newChallenge } from '../challenges/fixture.ts'
 
@@ -19,34 +18,6 @@ const leaseOf = ({ paymentHash }: NewChallenge) => ({
   gateway: 'g',
   until: NOW + 20_000,
   now: NOW
-})
-
-await eachDatabase(t, 'several are found by their hashes before any statistics are gathered', async (t, database) => {
-  const asked = Array.from({ length: 32 }, () => challenge())
-  await INSERT_CHALLENGES.one(database.sql, asked)
-  await database.sql`
-    insert into challenges (payment_hash, source, service, place, resource, path, method, query, amount_sats, binding, macaroon, token_id,
-      invoice, network, charge_id, provider_slot, provider_kind, client_key, description, created_at, expires_at, token_expires_at)
-    select md5(nth::text) || md5(nth || 'b'), 'route', '', '', '', '', '', '', 1, '', '', '', repeat('x', 500), '', nth::text, '', '', '', '', now(), now(), now()
-    from generate_series(1, 5000) as nth`
-  await database.transaction(async tx => {
-    const scans = async () =>
-      (
-        await tx`select coalesce(seq_scan, 0)::int as read from pg_stat_xact_user_tables where relname = 'challenges'`
-      )[0]?.['read'] ?? 0
-    const before = await scans()
-    const found = await FIND_CHALLENGES.one(
-      tx,
-      asked.map(({ paymentHash }) => paymentHash)
-    )
-    t.same(
-      found.map(row => row?.['payment_hash']),
-      asked.map(({ paymentHash }) => paymentHash)
-    )
-    const claims = asked.map(({ paymentHash }) => ({ paymentHash, scheme: 'l402' as const, now: NOW }))
-    t.notOk((await claimRows('challenges.*').one(tx, claims)).includes(null))
-    t.equal(await scans(), before, 'the whole table was read')
-  })
 })
 
 await eachDatabase(t, 'a row that is not sound is never written', async (t, database) => {

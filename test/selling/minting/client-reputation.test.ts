@@ -58,22 +58,6 @@ for (const attackers of [3, 30, 300]) {
   )
 }
 
-t.test(
-  'at what Strike allows, 30 addresses that ask for all they can leave honest buyers theirs, here and elsewhere',
-  async t => {
-    const s = await scene(t, 'strike')
-    const addresses = Array.from({ length: 30 }, freshAddress)
-    const got: Result[] = []
-    for (let second = 0; second < 60; second++) {
-      await Promise.all(addresses.map(address => s.ask(address, `n=${second}`)))
-      got.push(await s.ask(freshAddress(), ''))
-      if (second % 10 === 0) got.push(await s.ask(freshAddress(), '', `${s.place}:other`))
-      s.clock.advance(1_000)
-    }
-    t.same(new Set(got), new Set(['made']))
-  }
-)
-
 t.test('an account with its key is served when the budget is used up for anonymous clients', async t => {
   const s = await scene(t, 'strike')
   await until(async () => (await s.ask(freshAddress(), '')) !== 'made')

@@ -133,21 +133,6 @@ t.test('in any order of events, nothing is handed out twice or late, and no more
   t.pass('300 seeds')
 })
 
-t.test('the first request in half a life makes nothing ahead, the second does', async t => {
-  const { clock, begun, take, finishAll } = bench()
-  t.equal(await take(), null)
-  t.equal(begun.size, 0, 'it may never be requested again')
-  clock.advance(KEEPS + 1)
-  t.equal(await take(), null)
-  t.equal(begun.size, 0)
-  clock.advance(KEEPS)
-  t.equal(await take(), null)
-  t.equal(begun.get('a'), 1)
-  await finishAll()
-  t.not(await take(), null)
-  t.equal(begun.get('a'), 2, 'what was taken is replaced')
-})
-
 t.test(
   'it grows to what is requested concurrently, never above its maximum, and shrinks by what was not taken',
   async t => {
@@ -182,39 +167,6 @@ t.test('under steady demand almost no client waits, however long an invoice take
     await turn()
   }
   t.ok(counts.miss <= 20, `${counts.miss} of 2,000 waited`)
-})
-
-t.test('an invoice too short-lived to be kept is not requested repeatedly', async t => {
-  const { clock, counts, begun, take, all } = bench()
-  await take()
-  await take()
-  await all(one => {
-    one.finish(one.begun + KEEPS / 10 - 1)
-  })
-  t.equal(counts.unused, 1)
-  for (let minute = 0; minute < 9; minute++) {
-    await take()
-    clock.advance(60_000)
-  }
-  t.equal(begun.get('a'), 1)
-})
-
-t.test('invoices that never arrive take a part of the calls at most', async t => {
-  const { making, take } = bench()
-  for (let requests = 0; requests < 100; requests++) await take('a', { maker: 'hangs' })
-  t.equal(making.length, 16)
-  for (let calls = 0; calls < 100; calls++) await take('b', { maker: 'other' })
-  t.equal(making.filter(({ maker }) => maker === 'other').length, 8)
-})
-
-t.test('of very many keys the least recently used are evicted, with all of their stock', async t => {
-  const { counts, stock, take, finishAll } = bench()
-  for (let requests = 0; requests < 3; requests++) await take('first')
-  await finishAll()
-  t.equal(stock.level, 2)
-  for (let key = 0; key < 200; key++) await take(String(key))
-  t.equal(stock.level, 0)
-  t.equal(counts.unused, 2)
 })
 
 t.test('it holds so many of all keys together, and what is too old makes room', async t => {
