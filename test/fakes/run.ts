@@ -10,7 +10,7 @@ import { startFakeNwc } from './nwc.ts'
 import type { NodeWallet } from './node-wallet.ts'
 import { startFakeOpenNode, type FakeOpenNode } from './opennode.ts'
 import { startFakePhoenixd } from './phoenixd.ts'
-import { pricesYaml, startFakePrices } from './prices.ts'
+import { startFakePrices } from './prices.ts'
 import { startReceiver } from './receiver.ts'
 import { startFakeStrike, type FakeStrike } from './strike.ts'
 
@@ -86,7 +86,6 @@ lightning:
     kind: opennode
     url: ${opennode.url}
     key: ${OPENNODE_KEY}
-${pricesYaml(prices)}
 
 # or, for a node of your own, here lnd; phoenixd, cln, lnbits, lnurl, btcpay and nwc likewise:
 #   primary:

@@ -57,8 +57,8 @@ export interface TestGatewayOptions {
   readonly log?: Log
   /** The kinds of provider that it knows; those of the list unless said. */
   readonly providerKinds?: readonly ProviderKind[]
-  /** Fakes that are called instead of Stripe and of Shopify's stores. */
-  readonly addresses?: { readonly shopify?: string; readonly stripe?: string }
+  /** Fakes that are called instead of Stripe, Shopify's stores and the price sources. */
+  readonly addresses?: { readonly shopify?: string; readonly stripe?: string; readonly prices?: string }
   /**
    * False where the test's own plugins change what operations answer; then the answers are not held against the
    * document.

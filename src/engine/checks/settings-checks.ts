@@ -157,14 +157,6 @@ export function checkProduction(
       'found a key of test mode in production, with which test cards buy plans; allowed: a live key, such as sk_live_…'
     )
   }
-  for (const [source, url] of Object.entries(config.prices.urls)) {
-    // Anyone who can change the responses sets the prices.
-    if (isPlainAndAway(url))
-      report(
-        ['prices', 'urls', source],
-        'found a plain http address in production; allowed: an https address, or http to this machine'
-      )
-  }
   if (config.secrets.master === '')
     report(
       ['secrets', 'master'],

@@ -249,7 +249,6 @@ const FIXED = [
   'database',
   'state',
   'lightning',
-  'prices',
   'mail',
   'billing',
   'storefront',

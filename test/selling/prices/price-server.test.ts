@@ -42,7 +42,8 @@ interface Shop {
   buy(request?: HarnessRequest): Promise<{ sats: number; authorization: string; description: string | null }>
 }
 
-async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig> = {}): Promise<Shop> {
+/** `every`: milliseconds that pass before each request; an answer is taken for 10 seconds. */
+async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig> = {}, every = 0): Promise<Shop> {
   const f = await fixture(t, {}, undefined, { rates: new FixedPrices() })
   const config = route({ name: freshAddress(), price, ...changes })
   const chain = await harness([credential, challenge], {
@@ -50,8 +51,10 @@ async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig
     route: { name: config.name, config }
   })
   const address = freshAddress()
-  const ask = (request: HarnessRequest = {}): Promise<HarnessResult> =>
-    chain.run({ target: '/v1/a?x=1', peerAddress: address, ...request })
+  const ask = (request: HarnessRequest = {}): Promise<HarnessResult> => {
+    f.clock.advance(every)
+    return chain.run({ target: '/v1/a?x=1', peerAddress: address, ...request })
+  }
   return {
     f,
     ask,
@@ -71,8 +74,6 @@ async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig
 
 const config = (from: string, more: Partial<PriceServerConfig> = {}): PriceServerConfig => ({
   from,
-  timeout: 500,
-  cache: 10_000,
   headers: [],
   fields: [],
   ...more
@@ -107,7 +108,7 @@ t.test('a price server gets method, path, chosen headers and fields, and its pri
 
 t.test('millisatoshis are rounded up, dollars are turned into satoshis and bound as dollars', async t => {
   const server = await priceServer(t)
-  const s = await shop(t, config(server.url, { cache: 0 }))
+  const s = await shop(t, config(server.url), {}, 10_000)
   server.says({ amountMsat: 1500 })
   t.equal((await s.buy()).sats, 2)
   server.says({ usd: 0.004 })
@@ -123,7 +124,7 @@ t.test(
   'another price when the token returns is a change of the price, with its grace for the same question',
   async t => {
     const server = await priceServer(t)
-    const strict = await shop(t, config(server.url, { cache: 0, fields: [{ query: 'size' }] }))
+    const strict = await shop(t, config(server.url, { fields: [{ query: 'size' }] }), {}, 10_000)
     const small: HarnessRequest = { target: '/v1/a?size=small' }
     const large: HarnessRequest = { target: '/v1/a?size=large' }
     server.says({ amountSats: 5 })
@@ -131,7 +132,7 @@ t.test(
     server.says({ amountSats: 6 })
     t.equal((await strict.ask({ ...small, headers: { authorization: first.authorization } })).status, 401)
 
-    const s = await shop(t, config(server.url, { cache: 0, fields: [{ query: 'size' }] }), { priceGrace: 600_000 })
+    const s = await shop(t, config(server.url, { fields: [{ query: 'size' }] }), { priceGrace: 600_000 }, 10_000)
     server.says({ amountSats: 5 })
     const { authorization } = await s.buy(small)
     server.says({ amountSats: 6 })
@@ -146,7 +147,7 @@ t.test(
 
 t.test('price servers that are down, slow or lying are 503, and nothing is sold', async t => {
   const server = await priceServer(t)
-  const s = await shop(t, config(server.url, { cache: 0 }))
+  const s = await shop(t, config(server.url), {}, 10_000)
   const big = `{"amountSats":5,"description":"${'x'.repeat(20_000)}"}`
   for (const [name, answer] of [
     ['0', { amountSats: 0 }],
@@ -206,7 +207,7 @@ t.test('price servers that are down, slow or lying are 503, and nothing is sold'
 
 t.test('a token is not used up by a price server that hangs, before its head or within its body', async t => {
   const server = await priceServer(t)
-  const s = await shop(t, config(server.url, { cache: 0 }))
+  const s = await shop(t, config(server.url), {}, 10_000)
   server.says({ amountSats: 5 })
   const { authorization } = await s.buy()
   const paid = (): Promise<HarnessResult> => s.ask({ headers: { authorization } })
@@ -274,24 +275,13 @@ t.test('a response is for callers within its lifetime, counted from its question
   const heard = async (count: number) => {
     await eventually(`${count} questions`, async () => answered.length >= count || null, 10_000)
   }
-  const always = await shop(t, config(server.url, { cache: 0 }))
-  const asks = [always.buy({}), always.buy({ peerAddress: freshAddress() })]
-  await heard(2)
-  answered[0]?.(5)
-  answered[1]?.(7)
-  t.same(
-    (await Promise.all(asks)).map(({ sats }) => sats).toSorted(),
-    [5, 7],
-    '0s asks each time, also while a question is in flight'
-  )
-
-  const cached = await shop(t, config(server.url, { cache: 400 }))
+  const cached = await shop(t, config(server.url))
   const slow = cached.buy({})
-  await heard(3)
+  await heard(1)
   cached.f.clock.advance(300)
-  answered[2]?.(5)
+  answered[0]?.(5)
   t.equal((await slow).sats, 5)
-  cached.f.clock.advance(101)
+  cached.f.clock.advance(9_701)
   server.says({ amountSats: 7 })
   t.equal((await cached.buy({ peerAddress: freshAddress() })).sats, 7, 'its age counts from the question')
 })
