@@ -176,7 +176,7 @@ onEach(
       await made.notified()
       for (const payment of payments) await made.becomes(payment, 'paid')
       const sent = () => payments.filter(({ invoiceId }) => made.attempts(invoiceId).length > 0)
-      await eventually('every place is taken', async () => (sent().length === PLACES ? true : null))
+      await eventually('every place is taken', async () => sent().length === PLACES)
       await made.kill()
       const [waiting, none] = payments.filter(payment => !sent().includes(payment))
       if (waiting === undefined || none !== undefined) throw new Error('one and one only is still to be sent')
@@ -218,7 +218,7 @@ onEach(
       made.sells = false
       const before = made.upstream.hits.length
       const pending = use().catch(() => null)
-      await eventually('the upstream is called', async () => (made.upstream.hits.length > before ? true : null))
+      await eventually('the upstream is called', async () => made.upstream.hits.length > before)
       t.match(await use(), { status: 402, text: /being redeemed by another request/ })
       await made.kill()
       t.equal(await pending, null, 'nothing was delivered')
@@ -228,9 +228,9 @@ onEach(
         const answer = await use()
         if (answer.status === 402)
           t.match(answer.text, /being redeemed by another request/, 'until then it is in use, not spent')
-        return answer.status === 200 ? true : null
+        return answer.status === 200
       })
-      await eventually('it is spent', async () => (/already redeemed/.test((await use()).text) ? true : null))
+      await eventually('it is spent', async () => /already redeemed/.test((await use()).text))
       t.equal(made.upstream.hits.length, before + 2, 'served once')
       if (account === made.operator) t.same(made.attempts(paymentHash), [], 'the operator is sent no webhooks')
       else await told(t, made, paymentHash)

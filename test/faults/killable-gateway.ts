@@ -196,11 +196,7 @@ export class KillableGateway {
 
   /** Resolves once a payment has a status; from then on it must keep it. */
   async becomes({ invoiceId }: Acknowledged, status: string, ms?: number): Promise<void> {
-    await eventually(
-      `payment ${invoiceId} is ${status}`,
-      async () => ((await this.status(invoiceId)) === status ? true : null),
-      ms
-    )
+    await eventually(`payment ${invoiceId} is ${status}`, async () => (await this.status(invoiceId)) === status, ms)
     this.acknowledged.set(invoiceId, status)
   }
 
@@ -208,7 +204,7 @@ export class KillableGateway {
   async notified(): Promise<void> {
     await eventually('the notifications are taken', async () => {
       await this.strike.deliver()
-      return this.strike.waiting === 0 ? true : null
+      return this.strike.waiting === 0
     })
   }
 
@@ -241,7 +237,7 @@ export class KillableGateway {
     await eventually(`the webhook of ${id} is delivered`, async () => {
       const found = await this.deliveries(id)
       if (found.length > 1) this.#t.fail(`${found.length} events of ${id}`)
-      return found[0]?.status === 'delivered' ? true : null
+      return found[0]?.status === 'delivered'
     })
   }
 }

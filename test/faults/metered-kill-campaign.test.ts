@@ -101,7 +101,7 @@ t.test(
     t.teardown(() => sql.end())
     const settled = async () => {
       const [row] = await sql<{ held: number }[]>`select count(*)::int as held from balance_slices`
-      return row?.held === 0 ? true : null
+      return row?.held === 0
     }
     await eventually('the slices of the dead are settled and those of the living written', settled, 120_000)
     const entries = await sql<{ request: string; msat: number; basis: string }[]>`

@@ -49,8 +49,9 @@ async function receive(gateway: TestGateway, credential: string, more: string, t
 
 /** Waits until no lease is held. */
 async function settled(gateway: TestGateway) {
-  await eventually('no lease is held', async () =>
-    (await gateway.database.sql`select 1 from challenges where state = 'leased'`).length === 0 ? true : null
+  await eventually(
+    'no lease is held',
+    async () => (await gateway.database.sql`select 1 from challenges where state = 'leased'`).length === 0
   )
 }
 
@@ -73,9 +74,7 @@ for (const [what, [head, broken]] of Object.entries(faults)) {
       upstream.say = [head + broken]
       t.match(await receive(gateway, credential, `Connection: close\r\n${more}`), /^HTTP\/1.1 502 /)
       upstream.say = [WHOLE]
-      await eventually('it is good again', async () =>
-        (await use(gateway, path, credential)).status === 200 ? true : null
-      )
+      await eventually('it is good again', async () => (await use(gateway, path, credential)).status === 200)
       t.equal((await use(gateway, path, credential)).status, 402, 'once')
     })
   }

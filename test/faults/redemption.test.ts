@@ -343,8 +343,9 @@ t.test("how an upstream's response changes a Payment credential", async t => {
     client.close()
     await aborted.promise
     become(sold)
-    await eventually('the credential works again', async () =>
-      (await use(gateway, '/paid/item', authorization)).status === 200 ? true : null
+    await eventually(
+      'the credential works again',
+      async () => (await use(gateway, '/paid/item', authorization)).status === 200
     )
     t.equal((await use(gateway, '/paid/item', authorization)).status, 402)
   })
@@ -371,7 +372,7 @@ t.test("how an upstream's response changes a Payment credential", async t => {
         const { status, json } = await use(gateway, '/paid/item', authorization)
         if (status === 402 && !/being redeemed/.test(JSON.stringify(json())))
           throw new Error('not spent by any request')
-        return status === 200 ? true : null
+        return status === 200
       })
     }
   })

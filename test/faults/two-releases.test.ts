@@ -154,7 +154,7 @@ t.test(
     serving.push(after)
     await Promise.all([until(24), poll(), poll()])
     serving.shift()
-    await eventually('nothing is sent to the former one', async () => ((busy.get(before) ?? 0) === 0 ? true : null))
+    await eventually('nothing is sent to the former one', async () => (busy.get(before) ?? 0) === 0)
     before.kill('SIGTERM')
     t.equal((await before.ended).code, 0)
     await until(12)

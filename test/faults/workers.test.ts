@@ -83,16 +83,16 @@ t.test(
 
     let before = reloads(gateway)
     gateway.kill('SIGHUP')
-    await eventually('a reload of each worker by signal', async () => (reloads(gateway) >= before + 2 ? true : null))
+    await eventually('a reload of each worker by signal', async () => reloads(gateway) >= before + 2)
     before = reloads(gateway)
     writeFileSync(gateway.file, yaml(8))
     gateway.kill('SIGHUP')
     await eventually('the new price everywhere', async () => {
       const found = await prices()
-      return found.size === 1 && !found.has(old ?? '') ? true : null
+      return found.size === 1 && !found.has(old ?? '')
     })
     // A worker serves the new price before its line has come through the pipe.
-    await eventually('the lines of both reloads', async () => (reloads(gateway) >= before + 2 ? true : null))
+    await eventually('the lines of both reloads', async () => reloads(gateway) >= before + 2)
 
     for (const pid of [gateway.pid, ...gateway.serving])
       for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.kill(pid, signal)
@@ -101,7 +101,7 @@ t.test(
 
     const victim = gateway.serving[0] ?? 0
     process.kill(victim, 'SIGKILL')
-    await eventually('a replacement', async () => (gateway.serving.length === 3 ? true : null))
+    await eventually('a replacement', async () => gateway.serving.length === 3)
     const served = await gateway.send('GET', path, { headers: { connection: 'close' } })
     t.equal(served.status, 402, served.text)
     t.ok(gateway.log.some(line => line['msg'] === 'a worker ended and is replaced' && line['pid'] === victim))
@@ -151,7 +151,7 @@ t.test('a change in one process reaches another within five seconds', async t =>
   t.equal((await use(second, at, token)).status, 200)
   const timed = async (what: string, attempt: () => Promise<boolean>) => {
     // Five seconds, and ten more for two processes on a loaded machine.
-    await eventually(what, async () => ((await attempt()) ? true : null), 15_000)
+    await eventually(what, async () => await attempt(), 15_000)
   }
 
   t.equal((await first.merchantSend('PUT', `/api/proxy/${id}`, { defaultPriceSats: 6 })).status, 200)
@@ -233,7 +233,7 @@ t.test('workers start while the database is down, answer 503, and serve once it 
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } }))
     )
-    return answers.every(answer => answer.status === 200) ? true : null
+    return answers.every(answer => answer.status === 200)
   })
   t.equal((await gateway.send('GET', path)).status, 402)
 })
@@ -284,13 +284,11 @@ t.test(
         const waits = gateway.log
           .filter(line => line['msg'] === 'the database is there; the supervisor prepares it')
           .map(line => line['pid'])
-        return new Set(waits).size === 2 && waits.length >= 2 * 2 ? true : null
+        return new Set(waits).size === 2 && waits.length >= 2 * 2
       })
       t.same(new Set(await ready()), new Set([503]))
     })
-    await eventually('both workers being ready', async () =>
-      (await ready()).every(status => status === 200) ? true : null
-    )
+    await eventually('both workers being ready', async () => (await ready()).every(status => status === 200))
     t.equal((await gateway.merchantSend('GET', '/api/merchant/me')).status, 200, 'whose key is there')
   }
 )

@@ -244,11 +244,11 @@ export async function freshRedis(t: T): Promise<string | null> {
  * Repeats `attempt` until it answers something other than null. Throws after `ms`, with what was being waited for; that
  * is only so that a test ends, and no promise of the product: a loaded machine may take minutes to start a gateway.
  */
-export async function eventually<R>(what: string, attempt: () => Promise<R | null>, ms = 240_000): Promise<R> {
+export async function eventually<R>(what: string, attempt: () => Promise<R | false | null>, ms = 240_000): Promise<R> {
   const begin = Date.now()
   for (;;) {
     const found = await attempt()
-    if (found !== null) return found
+    if (found !== null && found !== false) return found
     const waited = Date.now() - begin
     if (waited > ms) throw new Error(`not within ${ms} ms: ${what}`)
     // What takes long is asked for less often: it may be a lease of a minute, and each attempt a request.

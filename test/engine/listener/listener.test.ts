@@ -7,7 +7,7 @@ import type { Context } from '../../../src/engine/message/context.ts'
 import type { Wire } from '../../../src/engine/message/wire.ts'
 import { admit } from '../../../src/engine/listener/front-door.ts'
 import { createListener } from '../../../src/engine/listener/listener.ts'
-import { defaultLimits, enforce, sweepInterval, Watch, type Watched } from '../../../src/engine/listener/deadlines.ts'
+import { defaultLimits, enforce, Watch, type Watched } from '../../../src/engine/listener/deadlines.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { arrival, doors, openDoor, reply, replyError, watchWire } from './support.ts'
 import { until } from '../../support/until.ts'
@@ -380,12 +380,6 @@ t.test('a listener opens nothing before `listen`, and says why it cannot', async
     message: /^server\.listen: 192\.0\.2\.1 is no address of this machine; use /
   })
   t.throws(() => createListener({ ...options, trustedProxies: ['nonsense'] }), { name: 'TypeError' })
-})
-
-t.test('connections are looked at often enough for the shortest deadline', async t => {
-  t.equal(sweepInterval(defaultLimits), 500)
-  t.equal(sweepInterval({ ...defaultLimits, headerDeadline: 100 }), 25)
-  t.equal(sweepInterval({ ...defaultLimits, keepAlive: 0 }), 10)
 })
 
 t.test(

@@ -25,12 +25,6 @@ t.test('set keeps the first place, the new spelling, and no other line of the na
   t.same(list.pairs.slice(-2), ['Fresh', 'f'])
 })
 
-t.test('append keeps what is there', async t => {
-  const list = sample()
-  list.append('X-One', '4')
-  t.same(list.all('x-one'), ['1', '2', '3', '4'])
-})
-
 t.test('delete removes every line, adjacent ones too', async t => {
   const list = new HeaderList(['a', '1', 'A', '2', 'b', '3', 'a', '4'])
   list.delete('a')

@@ -120,18 +120,6 @@ t.test('a promise is waited for, also a second one, and its reply counts', async
   )
 })
 
-t.test('after the client has left no further plugin is entered', async t => {
-  const gate = Promise.withResolvers<void>()
-  const { chain, calls } = recorded({ b: { request: () => gate.promise } })
-  const progress = begin()
-  const entering = chain.enter(ctx, progress)
-  progress.stopped = true
-  gate.resolve()
-  t.equal(await entering, undefined)
-  t.equal(progress.next, 2)
-  t.same(calls, ['a request'])
-})
-
 t.test('answers keep their order when a hook on the way up takes its time', async t => {
   const { chain, calls } = recorded({
     c: { response: async () => {} },
@@ -155,25 +143,6 @@ t.test('upstream hooks run in the order of the file', async t => {
   t.same(calls, ['a upstream', 'b upstream', 'c upstream'])
 })
 
-t.test('a done hook that throws does not stop the others', async t => {
-  const { chain, calls } = recorded({
-    b: {
-      done() {
-        throw new Error('broken')
-      }
-    }
-  })
-  const progress = begin()
-  void chain.enter(ctx, progress)
-  calls.length = 0
-  const faults: unknown[] = []
-  chain.settle(ctx, outcome, progress, error => {
-    faults.push(error)
-  })
-  t.same(calls, ['c done', 'a done'])
-  t.match(faults, [{ message: 'broken' }])
-})
-
 t.test('every plugin is closed even if one throws, and the error is reported', async t => {
   const { chain, calls } = recorded({
     a: {
@@ -185,11 +154,6 @@ t.test('every plugin is closed even if one throws, and the error is reported', a
   })
   await t.rejects(chain.close(), /stuck/)
   t.same(calls, ['c close'])
-})
-
-t.test('a chain knows whether any plugin watches chunks', async t => {
-  t.equal(recorded().chain.watchesChunks, true)
-  t.equal(new Chain([{ request() {} }, { handle() {} }], 0).watchesChunks, false)
 })
 
 t.test('hooks that use this keep it', async t => {

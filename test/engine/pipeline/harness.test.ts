@@ -61,24 +61,6 @@ t.test('an entry with a condition takes part only where it holds', async t => {
   t.equal((await chain.run({ method: 'PUT' })).status, 418)
 })
 
-t.test('a condition compares values of headers and of decoded query parameters', async t => {
-  const plugin = definePlugin({
-    name: 'answers',
-    config: Type.Object({}),
-    setup: () => ({ request: () => ({ status: 418, headers: [], body: null }) })
-  })
-  const chain = await harness([{ plugin, when: { header: ['X-Plan=gold'], query: ['format=pdf', 'q'] } }])
-  const status = async (target: string, plan: string | null = 'gold') =>
-    (await chain.run({ target, headers: plan === null ? {} : { 'x-plan': plan } })).status
-  t.equal(await status('/?format=pdf&q='), 418)
-  t.equal(await status('/?q&f%6frmat=%70df'), 418, 'an upstream decodes it too')
-  t.equal(await status('/?format=pdf'), 200)
-  t.equal(await status('/?format=html&q'), 200)
-  t.equal(await status('/?format=html&format=pdf&q'), 400, 'upstreams differ in which of them they read')
-  t.equal(await status('/?format=pdf&q', 'silver'), 200)
-  t.equal(await status('/?format=pdf&q', null), 200)
-})
-
 t.test('a terminal plugin under test comes last', async t => {
   const plugin = definePlugin({
     name: 'teapot',

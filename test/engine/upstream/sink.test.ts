@@ -312,18 +312,6 @@ t.test('a refused connection is retried once for idempotent requests, and never 
   }
 })
 
-t.test('a request whose answer never came is not sent again', async t => {
-  const upstream = await new RawUpstream(async connection => {
-    await connection.request()
-    connection.reset()
-  }).listen()
-  const forwarder = forwarderTo(t, upstream)
-  const responder = sent(forwarder, targetOf(upstream.origin))
-  await responder.done
-  t.equal(responder.failure?.status, 502)
-  t.equal(upstream.connections.length, 1)
-})
-
 t.test('a body over the limit is answered as such, and the upstream is cut off', async t => {
   const upstream = await new RawUpstream(async connection => {
     await connection.request()

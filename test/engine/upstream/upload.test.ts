@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
-import { PassThrough, Readable } from 'node:stream'
+import { PassThrough } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { UpstreamUpload } from '../../../src/engine/upstream/upload.ts'
@@ -43,38 +43,6 @@ t.test(
     t.equal(near.bytesWritten, before, 'and never where the response came first')
   }
 )
-
-for (const length of [100_000, -1])
-  t.test(`all pieces arrive in their order, ${length < 0 ? 'in chunks' : 'with a length'}`, async t => {
-    const { near, far } = await pair(t)
-    const sent = Buffer.alloc(100_000, 'abcdefghij')
-    const pieces = Array.from({ length: 50 }, (_, at) => sent.subarray(at * 2_000, (at + 1) * 2_000))
-    const done = Promise.withResolvers<void>()
-    const upload = new UpstreamUpload(
-      near,
-      Readable.from(pieces),
-      { text: '\r\n\r\n', length, last: false },
-      {
-        sent: () => undefined,
-        done: done.resolve,
-        failed: done.reject
-      }
-    )
-    near.on('drain', () => {
-      upload.drained()
-    })
-    upload.start()
-    const received: Buffer[] = []
-    far.on('data', (piece: Buffer) => {
-      received.push(piece)
-    })
-    await done.promise
-    near.end()
-    await once(far, 'end')
-    const text = Buffer.concat(received).toString('latin1').slice(4)
-    const body = length < 0 ? text.replace(/(?:\r\n)?[0-9a-f]+\r\n/g, '').replace(/\r\n$/, '') : text
-    t.equal(body, sent.toString('latin1'))
-  })
 
 t.test('small pieces that wait together are written as one', async t => {
   const { near } = await pair(t)
