@@ -29,6 +29,7 @@ import { OrderSources, RefundRequests } from './orders/refunds.ts'
 import { OrderPlacement } from './orders/placement.ts'
 import { OrderStore, type ShopServices } from './orders/store.ts'
 import { Orders } from './orders/orders.ts'
+import { payableOrders } from './pages/buying.ts'
 import { storefrontPageOperations } from './pages/operations.ts'
 import { PaidOrders } from './orders/paid-orders.ts'
 import { CALL_TIMEOUT, type StorePlatform } from './platform.ts'
@@ -135,10 +136,11 @@ export function openStorefront(options: OpenStorefrontOptions) {
   const operations: AnyOperation[] = [
     ...storefrontPublicOperations(services),
     ...storefrontMerchantOperations({ storefronts: stores, orders }),
-    ...storefrontPageOperations({ ...services, buying: { ...around, checkout, paid, challenges: options.claims } }),
+    ...storefrontPageOperations(services),
     ...storefrontAdminOperations(orders)
   ]
   return {
+    payables: payableOrders({ ...around, paid }),
     refundSources: new OrderSources({ ...around, placement }),
     listed: async () =>
       (await stores.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),

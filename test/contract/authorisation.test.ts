@@ -151,7 +151,6 @@ const notSignedIn: Row = { verdicts: anyone(401), refusal: 'Not signed in' }
 /** What a browser is sent on to. */
 const redirect: Row = { verdicts: anyone(303) }
 /** What is sent is no form. */
-const noForm: Row = { verdicts: anyone(415), body: {} }
 /** Whom the file names as an operator. */
 const OPERATOR = 'operator@example.com'
 const address = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
@@ -416,12 +415,11 @@ const rows: Readonly<Record<string, Row>> = {
   // An unsigned request is refused, whatever its credentials.
   receiveStoreNotification: { ...unauthorized, body: {} },
   getShopPage: open200,
-  buyOnShopPage: noForm,
-  getShopInvoice: { ...open404, query: '?order=v1.none' },
+  buyOnShopPage: { verdicts: anyone(400), body: {} },
   // The token of the address is the authorisation.
   getClaimPage: { ...open404, query: `?claimToken=${'A'.repeat(43)}` },
-  claimOnPage: { ...noForm, query: `?claimToken=${'A'.repeat(43)}` },
-  askForRefundOnPage: { ...noForm, query: `?claimToken=${'A'.repeat(43)}` },
+  claimOnPage: { verdicts: anyone(303), body: {}, query: `?claimToken=${'A'.repeat(43)}` },
+  askForRefundOnPage: { verdicts: anyone(303), body: {}, query: `?claimToken=${'A'.repeat(43)}` },
   getStorefront: { other: 404, ask: async f => ({ mine: await f.store() }) },
   createStorefront: {
     other: 409,

@@ -110,13 +110,13 @@ t.test('paying late, after the expiry, still counts once', async t => {
   const token = made.payUrl.slice(-43)
   const late = clock.now() + 3_600_000 * 3
   clock.advance(Date.parse(made.expiresAt) - clock.now() + 60_000)
-  t.match(await plans.byPayToken(token), { status: /^unpaid$/ }, 'its payment may not be known yet')
+  t.match(await plans.byPayToken(token), { payable: { status: /^unpaid$/ } }, 'its payment may not be known yet')
   clock.advance(late - clock.now())
-  t.match(await plans.byPayToken(token), { status: /^expired$/, paidAt: null })
+  t.match(await plans.byPayToken(token), { payable: { status: /^expired$/, paidAt: null } })
   await settle(made)
   await settle(made)
   t.equal(iso((await now(merchant)).currentPeriodEnd), '2026-12-21T11:30:00.000Z', 'from when it was paid')
-  t.match(await plans.byPayToken(token), { status: /^paid$/, paidAt: clock.now() })
+  t.match(await plans.byPayToken(token), { payable: { status: /^paid$/, paidAt: clock.now() } })
 })
 
 t.test('a month that is paid early is added to the current one, with two invoices paid concurrently too', async t => {

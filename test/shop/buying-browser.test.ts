@@ -12,7 +12,7 @@ t.test('buying in a browser', { skip: noBrowser }, async t => {
   await page.getByLabel('Postal code').fill('94110')
   await page.getByLabel(/^State/).fill('CA')
   await page.getByRole('button', { name: 'Show total' }).click()
-  await page.waitForURL(/\/invoice\?/)
+  await page.waitForURL(/\/pay\//)
   t.match(await page.getByRole('heading', { level: 1 }).textContent(), /^Pay \$\d+\.\d\d$/)
   t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320)
   await gateway.pay((await page.locator('.field-text').first().textContent()) ?? '')

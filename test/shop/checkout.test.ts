@@ -3,7 +3,7 @@ import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { decodeReceipt } from '../../src/lightning/payment-scheme/payment-credential.ts'
 import { l402Parameters, narrowed } from '../selling/challenges/fixture.ts'
 import { ProviderKeyRequired } from '../../src/lightning/provider-calls/errors.ts'
-import { BODY, claimBody, DAY, LOCATION, openShop, PUBLIC_URL, text, tokenOf } from './fixture.ts'
+import { BODY, claimBody, DAY, LOCATION, openShop, PUBLIC_URL, textOf, tokenOf } from './fixture.ts'
 import { MUG, SOCKS, SOLD_OUT } from './test-platform.ts'
 
 t.test('POST checkout | header X-Buyer-Location (required); body {items[], email?} | 402 challenge', async t => {
@@ -47,7 +47,7 @@ t.test('POST checkout | header X-Buyer-Location (required); body {items[], email
   const lines = answer.headers.all('www-authenticate')
   t.equal(lines.length, 2, 'L402 and Payment (decision 137)')
   t.same(l402Parameters(lines), { macaroon: answer.data['macaroonBase64'], invoice: answer.data['invoice'] })
-  const invoice = decodeInvoice(text(answer, 'invoice'))
+  const invoice = decodeInvoice(textOf(answer, 'invoice'))
   t.equal(invoice.amountMsat, 46_160_000n)
   t.equal(invoice.paymentHash, answer.data['paymentHash'])
 })
@@ -69,7 +69,7 @@ t.test(
     t.same(Object.keys(answer.data), ['orderId', 'status', 'storefrontOrderNumber', 'claimPageUrl', 'message'])
     t.match(answer.data, { orderId: order.orderId, status: /^PaidAwaitingDetails$/, storefrontOrderNumber: null })
     t.match(
-      text(answer, 'claimPageUrl'),
+      textOf(answer, 'claimPageUrl'),
       new RegExp(`^${PUBLIC_URL}/storefront/${shop.integration.slug}/claim\\?claimToken=[A-Za-z0-9_-]{43}$`),
       'decision 134'
     )
@@ -248,7 +248,7 @@ t.test(
       const answer = await shop.checkout({ headers: { 'x-buyer-location': ` ${location} ` } })
       t.equal(answer.status, 402, location)
       t.same(shop.platform.taxQuestions.at(-1)?.location, read)
-      t.same((await shop.orders.get(text(answer, 'orderId')))?.location, read)
+      t.same((await shop.orders.get(textOf(answer, 'orderId')))?.location, read)
     }
     t.same(shop.platform.taxQuestions.at(-1), {
       items: [
@@ -272,10 +272,13 @@ t.test('Storefront checkout | 400 | credential for a disabled protocol', async t
 
   const other = await openShop(t, { schemes: ['payment'] })
   const unpaid = await other.unpaid()
-  const preimage = other.payee.pay(text(unpaid.answer, 'invoice'))
+  const preimage = other.payee.pay(textOf(unpaid.answer, 'invoice'))
   t.equal(
-    (await other.checkout({ headers: { authorization: `L402 ${text(unpaid.answer, 'macaroonBase64')}:${preimage}` } }))
-      .status,
+    (
+      await other.checkout({
+        headers: { authorization: `L402 ${textOf(unpaid.answer, 'macaroonBase64')}:${preimage}` }
+      })
+    ).status,
     400
   )
   t.equal((await other.checkout({ headers: { authorization: unpaid.pay('payment') } })).status, 200)
@@ -578,23 +581,23 @@ t.test(
     const from = '192.0.2.77'
     const ids: string[] = []
     for (let time = 0; time < 3; time++) {
-      ids.push(text(await shop.checkout({ from }), 'orderId'))
+      ids.push(textOf(await shop.checkout({ from }), 'orderId'))
       shop.clock.advance(1000)
     }
     t.not(ids[0], ids[1])
     t.equal(ids[2], ids[1], 'the newest of the same cart')
     t.not(
-      text(await shop.checkout({ from, body: { items: [{ variantId: SOCKS, quantity: 3 }] } }), 'orderId'),
+      textOf(await shop.checkout({ from, body: { items: [{ variantId: SOCKS, quantity: 3 }] } }), 'orderId'),
       ids[1],
       'another cart is another order'
     )
     t.not(
-      text(await shop.checkout({ from, body: { ...BODY, email: 'other@example.com' } }), 'orderId'),
+      textOf(await shop.checkout({ from, body: { ...BODY, email: 'other@example.com' } }), 'orderId'),
       ids[1],
       'so is another buyer'
     )
     const again = await shop.checkout({ from })
-    const preimage = shop.payee.pay(text(again, 'invoice'))
+    const preimage = shop.payee.pay(textOf(again, 'invoice'))
     t.equal(
       tokenOf(await shop.checkout({ headers: { authorization: `Payment method="lightning", preimage="${preimage}"` } }))
         .length,
@@ -602,7 +605,7 @@ t.test(
     )
     const fresh = await shop.checkout({ from })
     t.equal(fresh.status, 402)
-    t.notOk(ids.includes(text(fresh, 'orderId')), 'no client is asked to pay what is paid')
+    t.notOk(ids.includes(textOf(fresh, 'orderId')), 'no client is asked to pay what is paid')
   }
 )
 

@@ -8,7 +8,7 @@ import {
   DAY,
   EMAIL,
   openShop,
-  text,
+  textOf,
   tokenOf,
   type Answered,
   type Shop
@@ -472,7 +472,7 @@ t.test('a claim at a store that sells nothing any more is served', async t => {
   const answer = await shop.claim(claimBody(claimToken))
   t.equal(answer.status, 200)
   t.equal(tokenOf(answer), claimToken)
-  t.equal(text(answer, 'status'), 'PaidWithDetails')
+  t.equal(textOf(answer, 'status'), 'PaidWithDetails')
 })
 
 t.test(

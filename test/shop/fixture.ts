@@ -1,4 +1,8 @@
 import { testSealer } from '../support/merchants.ts'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import tap, { type Test as T } from 'tap'
 import { readChallengeLine } from '../../src/app/commands/mint.ts'
 import { openStorefront, type Storefront } from '../../src/shop/open.ts'
@@ -12,6 +16,8 @@ import { FixedPrices, pricesUnavailable, type Quotes } from '../../src/lightning
 import type { Database } from '../../src/platform/database/database.ts'
 import { systemRandom } from '../../src/platform/system/ids.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { assetOperations } from '../../src/web/kit/assets.ts'
+import { FORM_TYPE } from '../../src/web/kit/form.ts'
 import type { Mail } from '../../src/web/mail/mail.ts'
 import { Metrics } from '../../src/platform/telemetry/metrics.ts'
 import { ClaimStore } from '../../src/shop/orders/claims.ts'
@@ -108,12 +114,39 @@ export interface Shop {
   /** The provider says that an invoice was paid. */
   settle(paymentHash: string): Promise<void>
   status(orderId: string, claimToken: string): Promise<Answered>
+  /** The claim page, or what is returned to its form. */
+  page(claimToken: string, form?: Readonly<Record<string, string>>): Promise<Answered>
   change(change: (integration: Integration) => Integration): Promise<void>
   deactivateMerchant(): Promise<void>
   /** The merchant has a paid plan whose subscription was canceled. */
   cancelSubscription(): Promise<void>
   /** Another gateway on the same database, platform and clock. */
   another(): Promise<{ readonly storefront: Storefront; readonly send: Send }>
+}
+
+/** What a browser sends for a page, or with its form. */
+export function pageRequest(path: string, form?: Readonly<Record<string, string>>): Parameters<Send> {
+  return form === undefined
+    ? ['GET', path]
+    : ['POST', path, { headers: { 'content-type': FORM_TYPE }, body: String(new URLSearchParams(form)) }]
+}
+
+/** The shop in HTTP, with the styles and scripts of its pages; answers its address. */
+export async function serveShop(t: T, { send }: Pick<Shop, 'send'>): Promise<string> {
+  const server = createServer((request, response) => {
+    void (async () => {
+      const body = await text(request)
+      const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]))
+      const answer = await send(request.method ?? '', request.url ?? '', { headers, ...(body === '' ? {} : { body }) })
+      response.writeHead(answer.status, [...answer.headers.pairs]).end(answer.text)
+    })()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo) /* of TCP */.port}`
 }
 
 let shared: Promise<Database> | null = null
@@ -126,11 +159,11 @@ export function claimBody(claimToken: string | null, changes: object = {}): obje
 
 /** The claim token in an answer's claimPageUrl. */
 export function tokenOf(answer: Answered): string {
-  return new URL(text(answer, 'claimPageUrl')).searchParams.get('claimToken') ?? ''
+  return new URL(textOf(answer, 'claimPageUrl')).searchParams.get('claimToken') ?? ''
 }
 
 /** A member of an answer that must be text. */
-export function text({ data }: Answered, name: string): string {
+export function textOf({ data }: Answered, name: string): string {
   const value = data[name]
   if (typeof value !== 'string') throw new Error(`${name} is no text: ${JSON.stringify(data)}`)
   return value
@@ -230,7 +263,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       publicUrl: () => PUBLIC_URL
     })
     jobs.declare(storefront.jobs)
-    const upstream = new InternalUpstream(storefront.operations)
+    const upstream = new InternalUpstream([...storefront.operations, ...assetOperations()])
     const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
     const send: Send = async (method, target, { headers = {}, body, from = freshAddress() } = {}) => {
       const request: HarnessRequest = {
@@ -269,10 +302,10 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       if (answer.status !== 402) throw new Error(`expected a 402, got ${answer.status}: ${answer.text}`)
       return {
         answer,
-        orderId: text(answer, 'orderId'),
-        paymentHash: text(answer, 'paymentHash'),
+        orderId: textOf(answer, 'orderId'),
+        paymentHash: textOf(answer, 'paymentHash'),
         pay: (scheme = 'l402') => {
-          const preimage = payee.pay(text(answer, 'invoice'))
+          const preimage = payee.pay(textOf(answer, 'invoice'))
           if (scheme === 'legacy') return `Payment method="lightning", preimage="${preimage}"`
           const line = answer.headers
             .all('www-authenticate')
@@ -294,6 +327,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     settle: paymentHash => selling.settlements.settled(paymentHash),
     status: (orderId, claimToken) =>
       here.send('GET', `${base}/orders/${orderId}?claimToken=${encodeURIComponent(claimToken)}`),
+    page: (claimToken, form) => here.send(...pageRequest(`/storefront/${slug}/claim?claimToken=${claimToken}`, form)),
     change: async change => {
       await integrations.update(merchantId, held => ({ ...change(held), updatedAt: held.updatedAt + 1 }), nothing)
     },

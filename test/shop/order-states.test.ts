@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ChallengeStore } from '../../src/selling/holding/store.ts'
-import { BODY, claimBody, claimsOf, DAY, EMAIL, openShop, PUBLIC_URL, text, tokenOf, type Shop } from './fixture.ts'
+import { BODY, claimBody, claimsOf, DAY, EMAIL, openShop, PUBLIC_URL, textOf, tokenOf, type Shop } from './fixture.ts'
 import { addressOf } from '../payments/refunds/fixture.ts'
 import { MUG } from './test-platform.ts'
 
@@ -444,6 +444,6 @@ t.test(
     }
     shop.clock.advance(30 * DAY + 1)
     t.equal((await shop.status(orderId, claimToken)).status, 404)
-    t.match(text(await elsewhere.checkout(), 'orderId'), /^ord_[0-9a-f]{16}$/)
+    t.match(textOf(await elsewhere.checkout(), 'orderId'), /^ord_[0-9a-f]{16}$/)
   }
 )

@@ -81,7 +81,7 @@ export async function openSuite(core: Core, opened: Open) {
       ...core,
       links,
       payments: payments.payments,
-      others: [billing.bitcoinPlans],
+      others: [billing.bitcoinPlans, stores.payables],
       sandbox: providers.wallet
     })
   )

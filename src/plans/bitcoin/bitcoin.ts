@@ -186,13 +186,10 @@ export class BitcoinPlans {
     }
   }
 
-  async byPayToken(token: string): Promise<Payable | null> {
-    const invoice = await this.#options.store.byPayToken(token)
-    return invoice === null ? null : payableOf(invoice, this.#options.clock.now())
-  }
-
-  payee(): string {
-    return this.#options.payee()
+  async byPayToken(token: string): Promise<{ readonly payable: Payable; readonly payee: string } | null> {
+    const { store, clock, payee } = this.#options
+    const invoice = await store.byPayToken(token)
+    return invoice === null ? null : { payable: payableOf(invoice, clock.now()), payee: payee() }
   }
 
   // Locks rows in the order of an approval: pending subscription, account, bitcoin subscription.

@@ -1,4 +1,5 @@
 import type { Challenge } from '../../selling/holding/challenge.ts'
+import { PAYMENT_CHANNEL } from '../../payments/payments/watch.ts'
 import type { Outbox } from '../../web/mail/outbox.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
@@ -72,14 +73,15 @@ export class PaidOrders {
 
   async #paid(orderId: string, integration: Integration, isReported: boolean): Promise<OrderRecord | null> {
     let isNew = false
-    const paid = await this.#options.database.transaction(async tx => {
-      const { orders, clock } = this.#options
+    const { database, orders, clock } = this.#options
+    const paid = await database.transaction(async tx => {
       let order = await orders.lock(tx, orderId)
       if (order === null) return null
       isNew = order.status === 'PendingPayment'
       if (isNew) {
         const { digest, ciphertext } = newClaimToken(orderId, this.#options.sealer, this.#options.random)
         await orders.markPaid(tx, orderId, { paidAt: clock.now(), claimDigest: digest, claimToken: ciphertext })
+        await database.notify(PAYMENT_CHANNEL, orderId, tx)
         order = await orders.lock(tx, orderId)
         if (order === null) throw new TypeError('a locked order has gone')
       }
@@ -94,15 +96,7 @@ export class PaidOrders {
     const { orders, clock, outbox } = this.#options
     if (order.mailedAt !== null || order.email === null) return
     const url = this.claimPageUrl(integration, order)
-    const mail =
-      url === null
-        ? null
-        : claimMail({
-            order,
-            shopName: integration.shopName ?? integration.slug,
-            claimPageUrl: url,
-            claimExpiresAt: order.claimExpiresAt
-          })
+    const mail = url === null ? null : claimMail(order, integration.shopName ?? integration.slug, url)
     if (mail === null) return
     await outbox.queue(tx, mail, `claim page of order ${order.id}`)
     await orders.markMailed(tx, order.id, clock.now())

@@ -1,8 +1,5 @@
 import { currentLanguage, t } from '../../engine/formats/language.ts'
-import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
-import { ShortError, type FieldErrors } from '../../engine/operations/errors.ts'
 import { isStorable } from '../../engine/operations/validation.ts'
-import { fieldName } from '../../engine/operations/field-errors.ts'
 import { isMailAddress } from '../../web/mail/mail.ts'
 import { asciiEmail } from '../../engine/formats/text-patterns.ts'
 import { addressRules, COUNTRIES, countryCode, countryName } from '../countries.ts'
@@ -10,29 +7,11 @@ import type { Order, ShippingAddress } from '../schema.ts'
 import type { VNode } from 'preact'
 import { satoshisText } from '../../web/kit/amounts.ts'
 import { html } from '../../web/kit/document.ts'
+import type { SentForm } from '../../web/kit/form.ts'
 import { failureWords } from '../orders/placement.ts'
 
-export const FIELDS = [
-  'email',
-  'firstName',
-  'lastName',
-  'country',
-  'address1',
-  'address2',
-  'city',
-  'province',
-  'zip',
-  'phone'
-] as const
-
-export type Field = (typeof FIELDS)[number]
-
-export type FormValues = Readonly<Record<Field, string>>
-
-export type FormErrors = Readonly<Partial<Record<Field, string>>>
-
 /** Maximum characters (contract, Shipping address; RFC 5321 for the email). */
-export const MAXIMA: Readonly<Record<Field, number>> = {
+export const MAXIMA = {
   email: 254,
   firstName: 200,
   lastName: 200,
@@ -43,68 +22,21 @@ export const MAXIMA: Readonly<Record<Field, number>> = {
   province: 100,
   zip: 20,
   phone: 30
-}
+} as const
+export type Field = keyof typeof MAXIMA
+export const FIELDS = Object.keys(MAXIMA) as Field[] /* the object's own keys */
+
+export type FormValues = Readonly<Record<Field, string>>
+export type FormErrors = Readonly<Partial<Record<Field, string>>>
 
 export interface ClaimFormDetails {
   readonly email: string
   readonly shippingAddress: ShippingAddress
 }
 
-interface SentForm {
-  readonly values: FormValues
-  /** The buyer wants to edit the values, not to claim yet. */
-  readonly change: boolean
-}
-
-const MAX_PARTS = 32
-const decoder = new TextDecoder('utf-8', { fatal: true })
-
-/**
- * Reads `application/x-www-form-urlencoded`. Missing fields are empty; values are trimmed.
- * @throws ShortError 400 for another encoding than UTF-8, a repeated field, or too many fields
- */
-export function readForm(bytes: Uint8Array): SentForm {
-  const given = new Map<string, string>()
-  const parts = decoded(bytes).split('&', MAX_PARTS + 1)
-  if (parts.length > MAX_PARTS) throw unreadable(`it has more than ${MAX_PARTS} parts`)
-  for (const part of parts) {
-    if (part === '') continue
-    const at = part.indexOf('=')
-    const name = component(at < 0 ? part : part.slice(0, at))
-    if (given.has(name)) throw unreadable('it has a field twice')
-    given.set(name, at < 0 ? '' : component(part.slice(at + 1)))
-  }
-  return { values: valuesOf(field => oneSpace(given.get(field) ?? '')), change: given.has('change') }
-}
-
-/**
- * The field of the refund form.
- * @throws ShortError 400 as `readForm`
- */
-export function readRefundForm(bytes: Uint8Array): string {
-  return (new URLSearchParams(decoded(bytes)).get('refundAddress') ?? '').trim()
-}
-
-function decoded(bytes: Uint8Array): string {
-  try {
-    return decoder.decode(bytes)
-  } catch (error) {
-    if (error instanceof TypeError) throw unreadable('it is not UTF-8')
-    throw error
-  }
-}
-
-function component(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch (error) {
-    if (error instanceof URIError) throw unreadable('a percent sign does not begin a character of UTF-8')
-    throw error
-  }
-}
-
-function unreadable(why: string): ShortError {
-  return new ShortError(REQUEST_MALFORMED, `The form cannot be read: ${why}.`)
+/** Missing fields are empty; values are trimmed. */
+export function valuesOfForm(form: SentForm): FormValues {
+  return valuesOf(field => oneSpace(form.text(field)))
 }
 
 /** One line, as labels and customs forms show. */
@@ -113,25 +45,15 @@ function oneSpace(text: string): string {
 }
 
 function valuesOf(value: (field: Field) => string): FormValues {
-  return {
-    email: asciiEmail(value('email')),
-    firstName: value('firstName'),
-    lastName: value('lastName'),
-    country: value('country'),
-    address1: value('address1'),
-    address2: value('address2'),
-    city: value('city'),
-    province: value('province'),
-    zip: value('zip'),
-    phone: value('phone')
-  }
+  const values = Object.fromEntries(FIELDS.map(field => [field, value(field)])) as Record<Field, string> /* of all */
+  return { ...values, email: asciiEmail(values.email) }
 }
 
 export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry: string | null): FormValues {
   const { country, state, zip } = order.location
   const known: Partial<Record<Field, string>> = {
     email: order.email ?? '',
-    country: onlyCountry ?? countryCode(country) ?? '',
+    country: onlyCountry ?? country,
     province: state,
     zip
   }
@@ -154,7 +76,6 @@ export function checkForm(
 ): { readonly details: ClaimFormDetails } | { readonly errors: FormErrors } {
   const errors: Partial<Record<Field, string>> = {}
   const country = countryCode(values.country)
-  const { stateLabel, stateNeeded, zipLabel, zipNeeded } = addressRules(country ?? '')
   for (const field of FIELDS) {
     const value = values[field]
     if (!isStorable(value) || /\p{Cc}/u.test(value))
@@ -162,17 +83,9 @@ export function checkForm(
     else if ([...value].length > MAXIMA[field])
       errors[field] = t`${labelOf(field, country)} can have at most ${MAXIMA[field]} characters.`
   }
-  const need = (field: Field, message: string): void => {
-    if (values[field] === '') errors[field] ??= message
-  }
-  need('email', t('Enter your email address.'))
-  need('firstName', t('Enter your first name.'))
-  need('lastName', t('Enter your last name.'))
-  need('country', t('Choose a country.'))
-  need('address1', t('Enter your street and house number.'))
-  need('city', t('Enter your city.'))
-  if (stateNeeded) need('province', t`Enter a value for “${t(stateLabel)}”.`)
-  if (zipNeeded) need('zip', t`Enter a value for “${t(zipLabel)}”.`)
+  for (const field of FIELDS)
+    if (values[field] === '' && isNeeded(field, country))
+      errors[field] = t`Enter a value for “${labelOf(field, country)}”.`
   if (values.email !== '' && !isMailAddress(values.email))
     errors.email ??= t('Enter an email address like name@example.com.')
   if (country === null) errors.country ??= t('Choose a country from the list.')
@@ -227,20 +140,15 @@ export function isNeeded(field: Field, country: string | null): boolean {
   return field !== 'address2' && field !== 'phone'
 }
 
-export function formErrors(errors: FieldErrors): FormErrors | null {
-  const found: Partial<Record<Field, string>> = {}
-  for (const field of FIELDS) {
-    const messages = errors[fieldName(field === 'email' ? '/email' : `/shippingAddress/${field}`)]
-    if (messages !== undefined) found[field] = messages.map(each => t(each)).join(' ')
-  }
-  return Object.keys(found).length === 0 ? null : found
-}
-
 /** Longest Bitcoin address or invoice (contract, Limits: refundAddress). */
 export const LONGEST_ADDRESS = 500
 
 /** Why a paid order was not made, and a form for a refund address; null without a failure. */
-export function refundPanel(order: Order, action: string, given = '', refusal: string | null = null): VNode | null {
+export function refundPanel(
+  order: Order,
+  action: string,
+  { given = '', refusal = null }: { readonly given?: string; readonly refusal?: string | null } = {}
+): VNode | null {
   const { failure, refundRequest, refundedAt } = order
   if (failure === null && refundRequest === null && refundedAt === null) return null
   if (refundedAt !== null)

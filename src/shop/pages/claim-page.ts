@@ -19,7 +19,6 @@ import {
 } from './claim-form.ts'
 import { itemTitle } from '../orders/claim-mail.ts'
 import { addressRules, countryCode, countryName } from '../countries.ts'
-import { failureWords } from '../orders/placement.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 
 export interface ClaimPageFacts {
@@ -42,26 +41,21 @@ export function onlyCountryOf({ shipping, shopCountry }: Pick<Integration, 'ship
   return shipping.domesticOnly ? shopCountry : null
 }
 
-interface RefundForm {
-  readonly given: string
-  readonly refusal: string | null
+/** What was sent with a form of the claim page, and what is wrong with it; `refusal`: of the claim as a whole. */
+interface Sent {
+  readonly values?: FormValues
+  readonly errors?: FormErrors
+  readonly refusal?: string | null
+  readonly refund?: { readonly given: string; readonly refusal: string }
 }
 
-const NO_REFUND: RefundForm = { given: '', refusal: null }
-
-export function claimPage(facts: ClaimPageFacts, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
-  return formPage(facts, prefilled(facts.order, onlyCountryOf(facts.integration)), {}, null, assets, refund)
-}
-
-/** The form with entered values and errors by field. `refusal`: an error of the claim as a whole. */
-export function formPage(
-  facts: ClaimPageFacts,
-  values: FormValues,
-  errors: FormErrors,
-  refusal: string | null,
-  assets: AssetNames,
-  refund: RefundForm = NO_REFUND
-): string {
+export function claimPage(facts: ClaimPageFacts, assets: AssetNames, sent: Sent = {}): string {
+  const {
+    values = prefilled(facts.order, onlyCountryOf(facts.integration)),
+    errors = {},
+    refusal = null,
+    refund
+  } = sent
   const shop = shopNameOf(facts.integration)
   const wrong = FIELDS.filter(field => errors[field] !== undefined)
   return page(assets, {
@@ -82,7 +76,7 @@ export function formPage(
           ${form(facts, values, errors)}
         </section>`
         }
-        ${refundPanel(facts.order, refundAddress(facts), refund.given, refund.refusal)}
+        ${refundPanel(facts.order, `claim-refund?${new URLSearchParams({ claimToken: facts.claimToken })}`, refund)}
       </main>`
   })
 }
@@ -106,7 +100,7 @@ function form(facts: ClaimPageFacts, values: FormValues, errors: FormErrors): VN
       <input id=${field} name=${field} type="text" value=${values[field]} maxlength=${MAXIMA[field]} autocomplete=${autocomplete} required=${isNeeded(field, country)} ...${errorAttributes(field, errors)} ...${more} />
     </div>`
   return html`
-    <form class="form" method="post" action=${address(facts)} novalidate>
+    <form class="form" method="post" action=${address(facts.claimToken)} novalidate>
       ${input('email', 'email', { type: 'email', inputmode: 'email', autocapitalize: 'none', spellcheck: 'false' })}
       <div class="row">${input('firstName', 'given-name')}${input('lastName', 'family-name')}</div>
       ${countryField(facts, country, errors)}
@@ -158,51 +152,11 @@ function countryField({ integration }: ClaimPageFacts, chosen: string | null, er
     </div>`
 }
 
-/** The store failed the order (decision 146), or it is `running` elsewhere: keeps the values for a retry. */
-export function failedPage(facts: ClaimPageFacts, values: FormValues, running: boolean, assets: AssetNames): string {
-  const shop = shopNameOf(facts.integration)
-  const country = countryCode(values.country)
-  const lines = [
-    `${values.firstName} ${values.lastName}`,
-    values.address1,
-    values.address2,
-    [values.city, values.province, values.zip].filter(part => part !== '').join(', '),
-    country === null ? values.country : countryName(country),
-    values.phone,
-    values.email
-  ].filter(line => line.trim() !== '')
-  return page(assets, {
-    title: `${running ? t('Placing your order') : t('Order not placed')} · ${shop}`,
-    refresh: null,
-    main: html`
-      <main class="order">
-        ${bill(facts)}
-        <section class="panel result" aria-labelledby="state" role="alert">
-          ${running ? pictures.processing() : pictures.broken()}
-          <h2 id="state" class="result-heading">${running ? t('Your order is being placed') : t('Your order could not be placed')}</h2>
-          ${facts.order.failure === null || running ? null : html`<p class="result-words">${t(failureWords(facts.order.failure.reason))}</p>`}
-          <p class="result-words">Your payment is safe, and nothing is ordered twice. Try again in a moment.</p>
-          <div class="given">${lines.map(line => html`<bdi>${line}</bdi>`)}</div>
-          <form class="form" method="post" action=${address(facts)}>
-            ${FIELDS.map(field => html`<input type="hidden" name=${field} value=${values[field]} />`)}
-            <button class="button" data-busy="Trying again…">Try again</button>
-            <button class="button second" name="change" value="1">Change address</button>
-          </form>
-        </section>
-        ${refundPanel(facts.order, refundAddress(facts))}
-      </main>`
-  })
-}
-
-function isSettled(status: OrderStatus): boolean {
-  return status === 'Shipped'
-}
-
 export function claimedOrderPage(facts: ClaimPageFacts, assets: AssetNames): string {
   const { order } = facts
   const shop = shopNameOf(facts.integration)
   const { title, heading, words, picture } = wordsOf(order, `\u2068${shop}\u2069`)
-  const settled = isSettled(order.status)
+  const settled = order.status === 'Shipped'
   return page(assets, {
     title: `${title} · ${shop}`,
     refresh: settled ? null : String(REFRESH_SECONDS),
@@ -228,23 +182,21 @@ interface Words {
   readonly picture: keyof typeof pictures
 }
 
-function wordsOf({ status, orderNumber }: Order, shop: string): Words {
-  switch (status) {
+function wordsOf(order: Order, shop: string): Words {
+  const number = order.orderNumber ?? order.id
+  switch (order.status) {
     case 'Shipped':
       return {
         title: t('Shipped'),
         heading: t('Your order has shipped'),
-        words: orderNumber === null ? t`${shop} has shipped your order.` : t`${shop} has shipped order ${orderNumber}.`,
+        words: t`${shop} has shipped order ${number}.`,
         picture: 'truck'
       }
     case 'Fulfilled':
       return {
         title: t('Packed'),
         heading: t('Your order is packed'),
-        words:
-          orderNumber === null
-            ? t`${shop} has packed your order. It ships next.`
-            : t`${shop} has packed order ${orderNumber}. It ships next.`,
+        words: t`${shop} has packed order ${number}. It ships next.`,
         picture: 'parcel'
       }
     case 'PaidWithDetails':
@@ -252,7 +204,7 @@ function wordsOf({ status, orderNumber }: Order, shop: string): Words {
     case 'PendingPayment':
       return {
         title: t('Order placed'),
-        heading: orderNumber === null ? t('Your order is placed') : t`Order ${orderNumber} is placed`,
+        heading: t`Order ${number} is placed`,
         words: t`Thank you. ${shop} has your address and is preparing the order.`,
         picture: 'paid'
       }
@@ -346,10 +298,6 @@ function page(assets: AssetNames, { title, main, refresh }: Pick<HtmlPage, 'titl
 }
 
 /** Relative to the page: the same address, so that a refresh works. */
-export function address({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
+export function address(claimToken: string): string {
   return `claim?${new URLSearchParams({ claimToken })}`
-}
-
-function refundAddress({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
-  return `claim-refund?${new URLSearchParams({ claimToken })}`
 }

@@ -1,48 +1,32 @@
-import { currentLanguage, speaking } from '../../engine/formats/language.ts'
+import { currentLanguage, speaking, t } from '../../engine/formats/language.ts'
 import { Type } from 'typebox'
-import { UNSUPPORTED_MEDIA_TYPE } from '../../engine/operations/error-kinds.ts'
-import { foreseen, GatewayError, LongError, Unavailable, ValidationError } from '../../engine/operations/errors.ts'
+import { foreseen, GatewayError, LongError, Unavailable } from '../../engine/operations/errors.ts'
+import type { Context } from '../../engine/message/context.ts'
 import { HeaderList, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import type { Sealer } from '../../platform/keys/secrets.ts'
 import { assetNames } from '../../web/kit/assets.ts'
-import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../../web/kit/document.ts'
-import {
-  checkForm,
-  FIELDS,
-  formErrors,
-  MAXIMA,
-  readForm,
-  readRefundForm,
-  type FormErrors,
-  LONGEST_ADDRESS
-} from './claim-form.ts'
-import {
-  buyingOperations,
-  EMPTY_CART,
-  invoiceAddress,
-  orderOf,
-  problemOf,
-  readCart,
-  type BuyingOptions,
-  type Cart
-} from './buying.ts'
+import { FORM_PAGE_HEADERS, HTML_TYPE } from '../../web/kit/document.ts'
+import { FORM_TYPE, sentForm } from '../../web/kit/form.ts'
+import { checkForm, FIELDS, LONGEST_ADDRESS, MAXIMA, valuesOfForm } from './claim-form.ts'
+import { EMPTY_CART, orderOf, payTokenOf, problemOf, readCart, type Cart } from './buying.ts'
 import {
   address,
+  claimedOrderPage,
   claimPage,
-  failedPage,
-  formPage,
   missingOrderPage,
   onlyCountryOf,
-  claimedOrderPage,
   type ClaimPageFacts
 } from './claim-page.ts'
+import type { StoreCheckoutInput } from '../cart.ts'
+import type { Catalog } from '../platform.ts'
 import { ALREADY_CLAIMED } from '../orders/placement.ts'
 import type { OrderClaims } from '../orders/claims.ts'
 import type { Orders } from '../orders/orders.ts'
 import type { RefundRequests } from '../orders/refunds.ts'
-import type { Catalog } from '../platform.ts'
-import type { Integration, Order } from '../schema.ts'
-import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'
+import type { BuyerLocation, Integration, Order } from '../schema.ts'
+import { storeNotFound } from '../store-errors.ts'
+import { shopHeaders, shopPage } from './shop-page.ts'
 
 export interface StorefrontPageOptions {
   readonly orders: Pick<Orders, 'byClaimToken'>
@@ -52,9 +36,18 @@ export interface StorefrontPageOptions {
     /** Throws Unavailable without any catalog. */
     get(integration: Integration): Promise<Catalog>
   }
+  readonly checkout: {
+    /** @throws GatewayError as the checkout of the API */
+    order(
+      ctx: Context,
+      slug: string,
+      input: StoreCheckoutInput,
+      location: BuyerLocation
+    ): Promise<{ readonly order: Order }>
+  }
+  readonly sealer: Sealer
   /** Null for an unknown or closed store. */
   selling(slug: string): Promise<Integration | null>
-  readonly buying: BuyingOptions
   publicUrl(): string
 }
 
@@ -72,13 +65,11 @@ const storePage = {
 const ClaimQuery = Type.Object({
   claimToken: Type.Optional(Type.String({ description: 'The claim token: it alone opens the page.' }))
 })
-const FORM_TYPE = 'application/x-www-form-urlencoded'
-const ClaimForm = Type.Object({
-  ...Object.fromEntries(FIELDS.map(field => [field, Type.Optional(Type.String({ maxLength: MAXIMA[field] }))])),
-  change: Type.Optional(
-    Type.String({ description: 'Where it is there, the form is shown again with these values and nothing is claimed.' })
-  )
-})
+/** Bytes. */
+const MOST_FORM = 65_536
+const ClaimForm = Type.Object(
+  Object.fromEntries(FIELDS.map(field => [field, Type.Optional(Type.String({ maxLength: MAXIMA[field] }))]))
+)
 
 /** A form without credentials: its token is the only authority, so other sites cannot forge it. */
 const NO_HEADERS: ReadonlyHeaders = new HeaderList()
@@ -98,6 +89,11 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
     // There is no token before payment.
     return found === null || found.order.status === 'PendingPayment' ? null : { ...found, claimToken }
   }
+  const open = async (slug: string): Promise<Integration> => {
+    const integration = await options.selling(slug)
+    if (integration === null) throw storeNotFound()
+    return integration
+  }
   const shown = async (integration: Integration, cart: Cart, problem: string | null): Promise<Result> => {
     const catalog = await options.catalogs.get(integration)
     const facts = { integration, catalog, publicUrl: options.publicUrl(), cart, problem }
@@ -107,10 +103,11 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       headers: shopHeaders(catalog, integration)
     }
   }
-  const claimed = (facts: ClaimPageFacts): Result => ({
+  /** Leads to the page of the order, which says so when there is none. */
+  const see = (claimToken = ''): Result => ({
     status: 303,
     body: null,
-    headers: ['Location', address(facts), ...FORM_PAGE_HEADERS]
+    headers: ['Location', address(claimToken), ...FORM_PAGE_HEADERS]
   })
   return [
     defineOperation({
@@ -119,29 +116,13 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       method: 'GET',
       path: '/storefront/:slug',
       summary: "A store's catalog as a page",
-      description: 'For people who follow a link. Shows how an agent buys; it has no checkout of its own.',
+      description: 'For people who follow a link: a cart to pay with a wallet, and how an agent buys.',
       responses: {
         200: { description: 'The page.', mediaType: HTML_TYPE },
-        404: {
-          description: 'A page that says that there is no such store, or that it is closed.',
-          mediaType: HTML_TYPE
-        },
-        503: {
-          description: 'A page that says that the store cannot be reached; `Retry-After` says when to come back.',
-          mediaType: HTML_TYPE
-        }
+        404: 'There is no such store, or it is closed.',
+        503: 'The store cannot be reached; `Retry-After` says when to come back.'
       },
-      async handle({ params: { slug } }) {
-        const integration = await options.selling(slug)
-        if (integration === null || !integration.isActive)
-          return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
-        try {
-          return await shown(integration, EMPTY_CART, null)
-        } catch (error) {
-          if (!(error instanceof Unavailable)) throw error
-          return { status: 503, body: awayShopPage(assets), headers: [...PAGE_HEADERS, ...error.headers] }
-        }
-      }
+      handle: async ({ params: { slug } }) => await shown(await open(slug), EMPTY_CART, null)
     }),
     defineOperation({
       ...storePage,
@@ -164,32 +145,26 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         )
       },
       responses: {
-        303: { description: 'The order waits for payment; its page is at `Location`.' },
+        303: { description: 'The order waits for payment; its pay page is at `Location`.' },
         400: { description: 'The page again, with what is wrong.', mediaType: HTML_TYPE },
-        404: { description: 'A page that says that there is no such store.', mediaType: HTML_TYPE },
-        413: 'Larger than 64 KiB.',
-        415: 'It is no form.',
-        503: { description: 'A page that says that the store cannot be reached.', mediaType: HTML_TYPE }
+        404: 'There is no such store, or it is closed.',
+        503: { description: 'The page again: the store cannot be reached.', mediaType: HTML_TYPE }
       },
       async handle({ params: { slug }, ctx }) {
-        requireForm(ctx.headers)
-        const cart = readCart(await ctx.body.bytes())
-        const integration = await options.selling(slug)
-        if (integration === null || !integration.isActive)
-          return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
+        const cart = readCart(await sentForm(ctx, MOST_FORM))
+        const integration = await open(slug)
         const wanted = orderOf(cart)
         if ('problem' in wanted) return await shown(integration, cart, wanted.problem)
-        const bought = await refusalOr(options.buying.checkout.order(ctx, slug, wanted.input, wanted.location))
+        const bought = await refusalOr(options.checkout.order(ctx, slug, wanted.input, wanted.location))
         if (bought instanceof GatewayError) {
           const problem = problemOf(bought)
           if (problem === null) throw bought
           return { ...(await shown(integration, cart, problem)), status: bought.status === 503 ? 503 : 400 }
         }
-        const to = invoiceAddress(integration, bought.order, options.buying.sealer)
+        const to = `../pay/${payTokenOf(bought.order, options.sealer)}`
         return { status: 303, body: null, headers: ['Location', to, 'Cache-Control', 'no-store'] }
       }
     }),
-    ...buyingOperations(options.buying),
     defineOperation({
       ...storePage,
       id: 'getClaimPage',
@@ -228,57 +203,47 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       // Errors are shown next to the fields.
       form: { mediaType: FORM_TYPE, schema: ClaimForm },
       responses: {
-        200: { description: 'The form again, to change what was filled in.', mediaType: HTML_TYPE },
-        303: { description: 'The order is claimed, now or before; its page is at `Location`.' },
-        400: {
-          description: 'The form with what is wrong beside each field; an error, when it cannot be read at all.',
-          mediaType: HTML_TYPE
-        },
-        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
-        413: 'Larger than 64 KiB.',
-        415: 'It is no form.',
-        502: {
-          description: 'A page from which the same can be sent again: the store did not make the order.',
-          mediaType: HTML_TYPE
-        },
+        303: { description: 'The order is claimed, now or before, or unknown; its page is at `Location`.' },
+        400: { description: 'The form with what is wrong beside each field.', mediaType: HTML_TYPE },
+        502: { description: 'The form again: the store did not make the order.', mediaType: HTML_TYPE },
         503: {
-          description: 'The same page: the order is being created, or a required component is down.',
+          description: 'The form again: the order is being created, or a required component is down.',
           mediaType: HTML_TYPE
         }
       },
       async handle({ params: { slug }, query: { claimToken }, ctx }) {
-        requireForm(ctx.headers)
-        const { values, change } = readForm(await ctx.body.bytes())
+        const values = valuesOfForm(await sentForm(ctx, MOST_FORM))
         const facts = await find(slug, claimToken)
-        if (facts === null) return missing()
-        if (isClaimed(facts.order)) return claimed(facts)
-        const again = (errors: FormErrors, refusal: string | null): Result => ({
-          status: 400,
-          body: formPage(facts, values, errors, refusal, assets),
-          headers: FORM_PAGE_HEADERS
-        })
-        if (change) return { ...again({}, null), status: 200 }
+        if (facts === null || isClaimed(facts.order)) return see(claimToken)
         const checked = checkForm(values, onlyCountryOf(facts.integration))
-        if ('errors' in checked) return again(checked.errors, null)
-        const error = await refusalOf(
+        if ('errors' in checked)
+          return {
+            status: 400,
+            body: claimPage(facts, assets, { values, errors: checked.errors }),
+            headers: FORM_PAGE_HEADERS
+          }
+        const error = await refusalOr(
           options.claims.claim(slug, { claimToken: facts.claimToken, ...checked.details }, NO_HEADERS)
         )
-        if (error === null) return claimed(facts)
+        if (!(error instanceof GatewayError)) return see(claimToken)
         const now = await unlessAway(find(slug, claimToken), facts)
-        if (now === null) return missing()
         // Submitted twice: the first one counts, and both see the result.
-        if (isClaimed(now.order)) return claimed(facts)
-        if (error instanceof ValidationError)
-          return again(formErrors(error.errors) ?? {}, 'Please check what you have filled in.')
+        if (now === null || isClaimed(now.order)) return see(claimToken)
         // Another process is making the order, or died over it: the claim expires, and the next submit finds the
         // result.
-        const running = error instanceof LongError && error.error === ALREADY_CLAIMED
-        if (error.status === 400 && !running) return again({}, error.message)
-        if (!running && error.status !== 502 && error.status !== 503) throw error
+        const isRunning = error instanceof LongError && error.error === ALREADY_CLAIMED
+        if (![400, 502, 503].includes(error.status)) throw error
+        const refusal = isRunning
+          ? t('Your order is being placed. Try again in a moment.')
+          : error.status === 400
+            ? error.message
+            : t(
+                'Your order could not be placed. Your payment is safe, and nothing is ordered twice. Try again in a moment.'
+              )
         return {
-          status: running ? 503 : error.status,
-          body: failedPage(now, values, running, assets),
-          headers: [...FORM_PAGE_HEADERS, ...(running ? ['Retry-After', '5'] : error.headers)]
+          status: isRunning ? 503 : error.status,
+          body: claimPage(now, assets, { values, refusal }),
+          headers: [...FORM_PAGE_HEADERS, ...(isRunning ? ['Retry-After', '5'] : error.headers)]
         }
       }
     }),
@@ -296,30 +261,18 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       },
       responses: {
         303: { description: 'The shop sees it; the claim page at `Location` says so.' },
-        400: {
-          description: 'The claim page with what is wrong; an error, when the form cannot be read at all.',
-          mediaType: HTML_TYPE
-        },
-        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
-        413: 'Larger than the body may be.',
-        415: 'It is no form.'
+        400: { description: 'The claim page with what is wrong.', mediaType: HTML_TYPE }
       },
       async handle({ params: { slug }, query: { claimToken }, ctx }) {
-        requireForm(ctx.headers)
-        const given = readRefundForm(await ctx.body.bytes())
+        const given = (await sentForm(ctx, MOST_FORM)).text('refundAddress')
         const facts = await find(slug, claimToken)
-        if (facts === null) return missing()
-        const wrong =
-          given.length < 26 || given.length > LONGEST_ADDRESS ? 'Enter a Bitcoin address or a Lightning invoice.' : null
-        const error = wrong === null ? await refusalOf(options.refundRequests.ask(slug, facts.claimToken, given)) : null
-        if (wrong === null && error === null) return claimed(facts)
-        if (error !== null && error.status !== 400) throw error
-        const now = await unlessAway(find(slug, claimToken), facts)
-        if (now === null) return missing()
-        if (isClaimed(now.order)) return claimed(facts)
+        if (facts === null || isClaimed(facts.order)) return see(claimToken)
+        const error = await refusalOr(options.refundRequests.ask(slug, facts.claimToken, given))
+        if (!(error instanceof GatewayError)) return see(claimToken)
+        if (error.status !== 400) throw error
         return {
           status: 400,
-          body: claimPage(now, assets, { given, refusal: wrong ?? error?.message ?? null }),
+          body: claimPage(facts, assets, { refund: { given, refusal: error.message } }),
           headers: FORM_PAGE_HEADERS
         }
       }
@@ -342,11 +295,6 @@ async function unlessAway<T>(reading: Promise<T>, before: T): Promise<T> {
   }
 }
 
-async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> {
-  const outcome = await refusalOr(claim)
-  return outcome instanceof GatewayError ? outcome : null
-}
-
 async function refusalOr<T>(running: Promise<T>): Promise<T | GatewayError> {
   try {
     return await running
@@ -355,19 +303,4 @@ async function refusalOr<T>(running: Promise<T>): Promise<T | GatewayError> {
     if (refusal === null) throw error
     return refusal
   }
-}
-
-function requireForm(headers: ReadonlyHeaders): void {
-  const type = headers.get('content-type') ?? ''
-  const coding = headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity'
-  if (
-    coding === 'identity' &&
-    /^application\/x-www-form-urlencoded\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim())
-  )
-    return
-  throw new LongError(
-    UNSUPPORTED_MEDIA_TYPE,
-    'Unsupported media type',
-    'The body must be a form with Content-Type: application/x-www-form-urlencoded, in UTF-8.'
-  )
 }

@@ -4,7 +4,7 @@ import { oneLine } from '../../web/mail/outbox.ts'
 import { dollarsText } from '../../web/kit/amounts.ts'
 import type { AssetNames } from '../../web/kit/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../../web/kit/document.ts'
-import { firstLetter, pictures } from '../../web/kit/pictures.ts'
+import { firstLetter } from '../../web/kit/pictures.ts'
 import { ownTitle } from '../orders/claim-mail.ts'
 import type { Cart } from './buying.ts'
 import { countriesOf } from './claim-form.ts'
@@ -33,10 +33,13 @@ export function shopPage(facts: ShopPageFacts, assets: AssetNames): string {
   const shown = catalog.products.slice(0, MOST_PRODUCTS)
   const api = `../api/storefront/${integration.slug}`
   const sources = pictureOrigins(shown)
-  return page(
-    assets,
-    name,
-    html`
+  return document({
+    title: name,
+    assets: { style: assets.shopStyle, script: assets.shopScript },
+    script: false,
+    refresh: null,
+    isListed: integration.listInRegistry,
+    main: html`
     <main class="alone shop">
       <header class="shop-head">
         <h1 class="title"><span class="monogram" aria-hidden="true">${firstLetter(name)}</span><bdi>${name}</bdi></h1>
@@ -59,9 +62,8 @@ export function shopPage(facts: ShopPageFacts, assets: AssetNames): string {
         <div class="field"><div class="field-row"><code class="field-text" tabindex="0" dir="ltr">${`${publicUrl}/api/storefront/${integration.slug}/llms.txt`}</code></div></div>
         <p class="links"><a href=${`${api}/llms.txt`}>llms.txt for agents</a> <a href=${`${api}/catalog`}>Catalog as JSON</a></p>
       </section>
-    </main>`,
-    integration.listInRegistry
-  )
+    </main>`
+  })
 }
 
 function shippingWords({ shipping, shopCountry, ...integration }: ShopPageFacts['integration']): string {
@@ -128,47 +130,6 @@ function buyFields({ integration, cart }: ShopPageFacts): VNode {
       ${input('email', t('Email (optional, for the link to your order)'), cart.email, { type: 'email', autocomplete: 'email', maxlength: '254' })}
       <button class="button" data-busy="Calculating total…">Show total</button>
     </section>`
-}
-
-export function missingShopPage(assets: AssetNames): string {
-  return page(
-    assets,
-    t('Shop not found'),
-    html`
-    <main class="alone">
-      <section class="panel result">
-        ${pictures.missing()}
-        <h1 class="result-heading">Shop not found</h1>
-        <p class="result-words">There is no shop at this address, or it is closed.</p>
-      </section>
-    </main>`
-  )
-}
-
-export function awayShopPage(assets: AssetNames): string {
-  return page(
-    assets,
-    t('Back soon'),
-    html`
-    <main class="alone">
-      <section class="panel result">
-        ${pictures.broken()}
-        <h1 class="result-heading">Back soon</h1>
-        <p class="result-words">This shop is unavailable right now. Try again in a moment.</p>
-      </section>
-    </main>`
-  )
-}
-
-function page(assets: AssetNames, title: string, main: VNode, isListed = false): string {
-  return document({
-    title,
-    main,
-    assets: { style: assets.shopStyle, script: assets.shopScript },
-    script: false,
-    refresh: null,
-    isListed
-  })
 }
 
 /** Allows pictures from the origins of the products only, and search engines where the store wants to be listed. */

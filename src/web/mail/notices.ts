@@ -156,6 +156,8 @@ export interface FactsMail {
   readonly subject: string
   readonly heading: string
   readonly words: string
+  /** A button. `note`: what to know of it; null for nothing. */
+  readonly link?: { readonly url: string; readonly words: string; readonly note: string | null }
   readonly facts: readonly Fact[]
   readonly why: string
   /** Message id, the same for a resend. */
@@ -163,19 +165,23 @@ export interface FactsMail {
 }
 
 /** As plain text and HTML. */
-export function factsMail({ to, subject, heading, words, facts, why, id }: FactsMail): Mail {
-  const width = Math.max(...facts.map(([name]) => name.length)) + 2
+export function factsMail(mail: FactsMail): Mail {
+  const { to, subject, words, link, facts, why, id } = mail
+  // A long name must not push the values out of sight.
+  const width = Math.min(Math.max(...facts.map(([name]) => name.length)), 48)
+  const linked = link === undefined ? [] : [link.url, '', ...(link.note === null ? [] : [link.note, ''])]
+  const lines = facts.map(([name, value]) => `${name.padEnd(width)}  ${value}`)
   return {
     to,
     subject,
-    text: [words, '', ...facts.map(([name, value]) => `${name.padEnd(width)}${value}`), '', why, ''].join('\n'),
-    html: `<!doctype html>${renderToString(body(heading, words, facts, why))}`,
+    text: [words, '', ...linked, ...lines, '', why, ''].join('\n'),
+    html: `<!doctype html>${renderToString(body(mail))}`,
     id
   }
 }
 
 /** Inline styles: mail clients drop style sheets. */
-function body(heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
+function body({ heading, words, link, facts, why }: FactsMail): VNode {
   const cell = 'padding:6px 16px 6px 0;vertical-align:top;text-align:left;'
   return html`
     <html lang=${currentLanguage()}>
@@ -183,9 +189,10 @@ function body(heading: string, thanks: string, facts: readonly Fact[], why: stri
       <body style="margin:0;padding:24px;background:#f4f6f5;color:#17211d;font:16px/1.5 system-ui,sans-serif;">
         <div style="max-width:560px;margin:0 auto;padding:24px;background:#ffffff;border-radius:12px;">
           <h1 style="margin:0 0 8px;font-size:20px;color:#0b7453;">${heading}</h1>
-          <p style="margin:0 0 16px;">${thanks}</p>
+          <p style="margin:0 0 16px;">${words}</p>
+          ${link === undefined ? null : html`<p style="margin:0 0 16px;"><a href=${link.url} style="display:inline-block;padding:14px 24px;border-radius:10px;background:#0b7453;color:#ffffff;font-weight:600;text-decoration:none;">${link.words}</a> ${link.note}</p>`}
           <table style="border-collapse:collapse;">
-            ${facts.map(([name, value]) => html`<tr><th style=${`${cell}font-weight:normal;color:#5a6a63;white-space:nowrap;`}>${name}</th><td style=${`${cell}word-break:break-word;`}>${value}</td></tr>`)}
+            ${facts.map(([name, value]) => html`<tr><th style=${`${cell}font-weight:normal;color:#5a6a63;`}>${name}</th><td style=${`${cell}word-break:break-word;`}>${value}</td></tr>`)}
           </table>
           <p style="margin:16px 0 0;font-size:13px;color:#5a6a63;">${why}</p>
         </div>

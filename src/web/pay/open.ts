@@ -35,8 +35,11 @@ export interface PayPageDependencies {
   readonly sandbox: SandboxWallet | null
 }
 
-/** 32 random bytes in base64url (decision 53). Other forms are not looked up: `/pay/<invoiceId>` must not work. */
-const TOKEN = /^[A-Za-z0-9_-]{43}$/
+/**
+ * 32 random bytes in base64url (decision 53), or the sealed order of a store. Other forms are not looked up:
+ * `/pay/<invoiceId>` must not work.
+ */
+const TOKEN = /^[\w.-]{43,300}$/
 
 const PayToken = Type.Object({ payToken: Type.String() })
 
@@ -191,8 +194,8 @@ async function shownBy(
     return { payable: payment, payee: payee.name, statusAddress: paymentStatusAddress(payment.invoiceId) }
   }
   for (const other of others) {
-    const payable = await other.byPayToken(token)
-    if (payable !== null) return { payable, payee: other.payee(), statusAddress: `${token}/status` }
+    const found = await other.byPayToken(token)
+    if (found !== null) return { ...found, statusAddress: `${token}/status` }
   }
   return null
 }

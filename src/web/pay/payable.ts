@@ -36,8 +36,7 @@ export interface Shown {
 }
 
 export interface PayableSource {
-  byPayToken(token: string): Promise<Payable | null>
-  payee(): string
+  byPayToken(token: string): Promise<Pick<Shown, 'payable' | 'payee'> | null>
 }
 
 /** Invoices are alphanumeric: only the JSON needs shell quotes. */
