@@ -7,7 +7,6 @@ import { systemClock } from '../src/platform/system/clock.ts'
 import { silentLog } from '../src/platform/telemetry/log.ts'
 import { nothingMeasured, type MeasuredStep } from '../src/accounts/traffic/measured.ts'
 import { GRAINS, TrafficStore } from '../src/accounts/traffic/store.ts'
-import { ProxyTraffic } from '../src/accounts/traffic/proxy-traffic.ts'
 import { Traffic } from '../src/accounts/traffic/traffic.ts'
 
 // node benchmarks/traffic.ts URL [DAYS]: what 20 routes of 4 processes that are busy in every minute take in an empty
@@ -152,17 +151,16 @@ await sql`
   select 'proxy-' || n, 1, 'p', 'https://api.example.com', 1, '[]', 3600, 30, '{}', '{}', '{}', true, now(), now()
   from generate_series(1, 20) as n
   on conflict do nothing`
-const proxies = new ProxyTraffic(store, systemClock)
 const mine = 1
 await timed('a process writes 500 proxies of its minute', 40, nth =>
   write(4_000 + nth, 7, [], minuteOfProxies().slice(0, 500))
 )
-await timed('a day by hour of an account with 20 proxies', 30, () => proxies.sums(mine, null, day, '1h'))
+await timed('a day by hour of an account with 20 proxies', 30, () => traffic.ofProxies(mine, null, day, '1h'))
 await timed('30 days by day of an account with 20 proxies', 30, () =>
-  proxies.sums(mine, null, { from: now - 30 * GRAINS.day, to: now }, '1d')
+  traffic.ofProxies(mine, null, { from: now - 30 * GRAINS.day, to: now }, '1d')
 )
 await timed('30 days by day of one proxy', 30, () =>
-  proxies.sums(mine, 'proxy-3', { from: now - 30 * GRAINS.day, to: now }, '1d')
+  traffic.ofProxies(mine, 'proxy-3', { from: now - 30 * GRAINS.day, to: now }, '1d')
 )
 await timed('purge, nothing to do', 3, () => store.purge(now))
 await database.close()

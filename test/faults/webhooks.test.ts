@@ -13,7 +13,8 @@ import { migrations } from '../../src/platform/database/migrations/list.ts'
 import { startReceiver, type Received } from '../fakes/receiver.ts'
 import { serversOnly, temporaryFolder, testImage } from '../support/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
-import { accountsOf, anAccount, secretText } from '../payments/webhooks/accounts.ts'
+import { anAccount, secretText } from '../payments/webhooks/accounts.ts'
+import { testMerchants } from '../support/merchants.ts'
 import { insertPayment, type DeliveryRow } from '../payments/webhooks/fixture.ts'
 
 /*
@@ -84,7 +85,7 @@ async function campaign(t: T, url: string, data: string) {
   t.teardown(() => receiver.close())
   const before = await open()
   await migrate(before, migrations, { clock, log })
-  const account = await anAccount(accountsOf(before, clock), receiver.url)
+  const account = await anAccount(testMerchants(before, clock), receiver.url)
   for (let n = 0; n < EVENTS; n++) await insertPayment(before, account.id, clock.now())
   await before.close()
 

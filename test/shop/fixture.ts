@@ -177,27 +177,22 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
   const { selling, payee, another } = fixtureOn(t, database, clock, changes)
   stores++
   const merchants = new MerchantStore(database)
-  const { id: merchantId } = await merchants.insert({
-    id: await merchants.nextId(),
-    name: 'Corner',
-    email: `corner-${process.pid}-${stores}@example.com`,
-    keyId: `key${process.pid}x${stores}`,
-    keyDigest: Buffer.alloc(32),
-    planTier: 'free',
-    subscription: {
+  const { id: merchantId } = await merchants.insert(
+    {
+      id: await merchants.nextId(),
+      name: 'Corner',
+      email: `corner-${process.pid}-${stores}@example.com`,
+      keyId: `key${process.pid}x${stores}`,
+      keyDigest: Buffer.alloc(32),
+      planTier: 'free',
+      isActive: true,
       subscriptionStatus: 'active',
-      currentPeriodEnd: null,
-      billingCustomerId: null,
-      billingSubscriptionId: null
+      refundsEnabled: false,
+      multiCurrencyEnabled: false,
+      l402Enabled: false
     },
-    flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false },
-    providerChoice: null,
-    primaryKey: null,
-    alternateKey: null,
-    webhookUrl: null,
-    webhookSecret: null,
-    now: clock.now()
-  })
+    clock.now()
+  )
   const integrations = new IntegrationStore(database)
   const nothing = () => Promise.resolve()
   const slug = `corner-${stores}`

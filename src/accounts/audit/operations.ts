@@ -84,7 +84,6 @@ export function auditOperations(store: AuditStore): AnyOperation[] {
     defineOperation({
       ...settingsRead,
       id: 'listAudit',
-      method: 'GET',
       path: '/api/merchant/audit',
       summary: "List the account's audit log, as JSON pages or CSV",
       description:

@@ -1,8 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { type AnyOperation } from '../../engine/operations/operation.ts'
 import { MAX_KEYS, MAX_OVERLAP, type ApiKeyFacts, type ApiKeys, type IssuedKey } from './api-keys.ts'
-import { merchantOf, settingsRead, settingsWrite } from './principal.ts'
+import { merchantOperation, settingsRead, settingsWrite } from './principal.ts'
 
 const KeyView = Type.Object(
   {
@@ -34,17 +34,16 @@ const issued = ({ key, apiKey }: IssuedKey) => ({ ...view(key), apiKey: apiKey.r
 export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
   const write = { ...settingsWrite, role: 'owner' } as const
   return [
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'listApiKeys',
-      method: 'GET',
       path: '/api/merchant/keys',
       summary: 'List the API keys of the account with their last use, without the keys themselves',
       description: 'Their last use shows which keys are still needed.',
       responses: { 200: { description: 'A bare array, the first key first.', schema: Type.Array(KeyView) } },
-      handle: async ({ ctx }) => ({ status: 200, body: (await keys.list(merchantOf(ctx).id)).map(view) })
+      handle: async ({ merchant }) => (await keys.list(merchant.id)).map(view)
     }),
-    defineOperation({
+    merchantOperation({
       ...write,
       id: 'createApiKey',
       method: 'POST',
@@ -57,12 +56,10 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
         isReadOnly: Type.Optional(Type.Boolean({ description: 'false unless said.' }))
       }),
       responses: { 201: { description: 'Shown only once.', schema: NewKey }, 409: full },
-      handle: async ({ ctx, body: { name, isReadOnly = false } }) => ({
-        status: 201,
-        body: issued(await keys.create(merchantOf(ctx).id, { name, isReadOnly }))
-      })
+      handle: async ({ merchant, body: { name, isReadOnly = false } }) =>
+        issued(await keys.create(merchant.id, { name, isReadOnly }))
     }),
-    defineOperation({
+    merchantOperation({
       ...write,
       id: 'rotateApiKey',
       method: 'POST',
@@ -84,12 +81,10 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       }),
       bodyOptional: true,
       responses: { 200: { description: 'The new key, shown only once.', schema: NewKey }, 404: missing, 409: full },
-      handle: async ({ ctx, params, body: { overlapSeconds = 0 } }) => ({
-        status: 200,
-        body: issued(await keys.rotate(merchantOf(ctx).id, params.keyId, overlapSeconds * 1000))
-      })
+      handle: async ({ merchant, params, body: { overlapSeconds = 0 } }) =>
+        issued(await keys.rotate(merchant.id, params.keyId, overlapSeconds * 1000))
     }),
-    defineOperation({
+    merchantOperation({
       ...write,
       id: 'removeApiKey',
       method: 'DELETE',
@@ -102,10 +97,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
         404: missing,
         409: 'It is the first key.'
       },
-      handle: async ({ ctx, params }) => {
-        await keys.remove(merchantOf(ctx).id, params.keyId)
-        return { status: 204, body: null }
-      }
+      handle: ({ merchant, params }) => keys.remove(merchant.id, params.keyId)
     })
   ]
 }

@@ -14,7 +14,7 @@ import { apiKeyOperations } from './key-operations.ts'
 import { merchantOperations, type MerchantOperationDependencies } from './operations.ts'
 import { providerKeyOperations } from './provider-operations.ts'
 import { Merchants } from './service.ts'
-import { settingsOperation, type SettingsDependencies } from './settings-operation.ts'
+import { settingsOperations, type SettingsDependencies } from './settings-operation.ts'
 import { MerchantStore } from './store.ts'
 import { usageOperation } from './plans.ts'
 
@@ -72,7 +72,8 @@ export function openMerchants(
       }),
       ...apiKeyOperations(apiKeys),
       ...usageOperation(database.sql, merchant => merchants.caps(merchant)),
-      ...settingsOperation({
+      ...settingsOperations({
+        merchants,
         slotFacts: dependencies.slotFacts,
         failure: (merchant, slot) => payees.failure(merchant, slot)
       })

@@ -4,10 +4,10 @@ import { VALIDATION, FEATURE_NOT_AVAILABLE } from '../../engine/operations/error
 import { ShortError, GateError, ProblemError } from '../../engine/operations/errors.ts'
 import type { MerchantFlags, Merchant } from './schema.ts'
 import { Type, type Static } from 'typebox'
-import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { AnyOperation } from '../../engine/operations/operation.ts'
 import type { Sql } from '../../platform/database/database.ts'
 import { countEndpoints, countProxies } from './holdings.ts'
-import { merchantOf, settingsRead } from './principal.ts'
+import { merchantOperation, settingsRead } from './principal.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 export type PlanTier = 'free' | 'individual' | 'l402'
@@ -248,16 +248,14 @@ export type UsageView = Static<typeof UsageView>
 /** Limits of the plan, and what is used of them. */
 export function usageOperation(sql: Sql, caps: (merchant: Merchant) => PlanCaps): AnyOperation[] {
   return [
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'getUsage',
-      method: 'GET',
       path: '/api/merchant/usage',
       summary: 'The limits of the plan, and what is used of them',
       description: 'A request above a limit is refused with 402 or 403, and paying an invoice does not help.',
       responses: { 200: { description: 'As counted now.', schema: UsageView } },
-      handle: async ({ ctx }) => {
-        const merchant = merchantOf(ctx)
+      handle: async ({ merchant, ctx }) => {
         const { id } = merchant
         const { endpoints, challengesPerMonth, webhookEndpoints, maxPriceSats } = caps(merchant)
         const [proxies, resources, [row]] = await Promise.all([
@@ -268,14 +266,13 @@ export function usageOperation(sql: Sql, caps: (merchant: Merchant) => PlanCaps)
                 and created_at >= ${new Date(monthStart(ctx.now))}) as challenges,
               (select count(*)::int from webhook_endpoints where merchant_id = ${id}) as webhooks`
         ])
-        const body: UsageView = {
+        return {
           endpoints: { used: proxies.count + resources, limit: endpoints },
           challengesThisMonth: { used: row?.challenges ?? 0, limit: challengesPerMonth },
           webhookEndpoints: { used: (row?.webhooks ?? 0) + 1, limit: webhookEndpoints },
           maxPriceSats,
           ownLimits: (merchant.caps ?? {}) as UsageView['ownLimits'] /* numbers: its schema on the way in */
-        }
-        return { status: 200, body }
+        } satisfies UsageView
       }
     })
   ]

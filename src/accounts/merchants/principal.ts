@@ -1,6 +1,13 @@
 import type { Context } from '../../engine/message/context.ts'
 import type { Reply } from '../../engine/message/reply.ts'
-import type { Role } from '../../engine/operations/operation.ts'
+import type { Static, TSchema } from 'typebox'
+import {
+  defineOperation,
+  type AnyOperation,
+  type Input,
+  type Operation,
+  type Role
+} from '../../engine/operations/operation.ts'
 import type { Merchant } from './schema.ts'
 
 /** Actor in the audit trail. No secrets. */
@@ -87,8 +94,27 @@ export const NO_SESSIONS: BrowserSessions = Object.freeze({
   principal: async () => null
 })
 
+/**
+ * An operation of the merchant whose key or session called it. `handle` returns the body of its first response;
+ * undefined is none.
+ */
+export function merchantOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema>({
+  handle,
+  ...declared
+}: Omit<Operation<P, Q, B>, 'handle' | 'access'> & {
+  handle(input: Input<Static<P>, Static<Q>, Static<B>> & { readonly merchant: Merchant }): unknown
+}): AnyOperation {
+  const status = Number(Object.keys(declared.responses)[0])
+  return defineOperation<P, Q, B>({
+    ...declared,
+    access: 'merchant',
+    handle: async input => ({ status, body: (await handle({ ...input, merchant: merchantOf(input.ctx) })) ?? null })
+  })
+}
+
 /** Of operations on a merchant's own settings. */
 export const settingsRead = {
+  method: 'GET',
   tag: 'Merchant',
   access: 'merchant',
   mount: { use: 'merchant-api', chain: 'settings-read' }

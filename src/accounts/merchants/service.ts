@@ -81,20 +81,10 @@ const NO_DIGEST = Buffer.alloc(32)
  * id.
  */
 export class Merchants {
-  readonly #store: MerchantStore
-  readonly #sealer: Sealer
-  readonly #clock: Clock
-  readonly #plans: () => GatewayConfig['plans']
-  readonly #random: Random
   readonly #options: MerchantsOptions
 
   constructor(options: MerchantsOptions) {
     this.#options = options
-    this.#store = options.store
-    this.#sealer = options.sealer
-    this.#clock = options.clock
-    this.#plans = () => options.plans()
-    this.#random = options.random ?? systemRandom
   }
 
   /**
@@ -103,7 +93,7 @@ export class Merchants {
    */
   within(sql: TransactionSql): Merchants {
     const { keySaved: _keySaved, ...options } = this.#options
-    return new Merchants({ ...options, store: this.#store.within(sql) })
+    return new Merchants({ ...options, store: options.store.within(sql) })
   }
 
   /**
@@ -111,38 +101,37 @@ export class Merchants {
    * @throws ShortError 409 for a used address (decision 24), ProviderKeyRequired for a blank provider key
    */
   async create(wanted: CreateMerchant, testOf: number | null = null): Promise<Issued> {
-    const now = this.#clock.now()
+    const { clock, random = systemRandom, store } = this.#options
     const tier = wanted.tier ?? 'free'
-    const key = generateApiKey(this.#random)
-    const id = testOf === null ? await this.#store.nextId() : -testOf
+    const key = generateApiKey(random)
+    const id = testOf === null ? await store.nextId() : -testOf
     const sealKey = (column: SealedColumn, secret: Secret<string> | undefined): string | null =>
       secret === undefined ? null : this.#seal(id, column, providerKey(secret))
     const primaryKey = sealKey('primary_key', wanted.primaryApiKey)
     const merchant = await conflicting(
-      this.#store.insert({
-        id,
-        name: wanted.name,
-        email: normalEmail(wanted.email),
-        keyId: key.id,
-        keyDigest: key.digest,
-        planTier: tier,
-        subscription: wanted.subscription ?? {
+      store.insert(
+        {
+          id,
+          name: wanted.name,
+          email: normalEmail(wanted.email),
+          keyId: key.id,
+          keyDigest: key.digest,
+          planTier: tier,
+          isActive: true,
           subscriptionStatus: 'active',
-          currentPeriodEnd: null,
-          billingCustomerId: null,
-          billingSubscriptionId: null
+          ...wanted.subscription,
+          refundsEnabled: false,
+          ...flagsOfTier(tier),
+          ...wanted.flags,
+          providerChoice: primaryKey === null ? null : 'primary',
+          primaryKey,
+          alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
+          webhookUrl: wanted.webhookUrl ?? null,
+          webhookSecret:
+            wanted.webhookUrl === undefined ? null : this.#seal(id, 'webhook_secret', newWebhookSecret(random).reveal())
         },
-        flags: { refundsEnabled: false, ...flagsOfTier(tier), ...wanted.flags },
-        providerChoice: primaryKey === null ? null : 'primary',
-        primaryKey,
-        alternateKey: sealKey('alternate_key', wanted.alternateApiKey),
-        webhookUrl: wanted.webhookUrl ?? null,
-        webhookSecret:
-          wanted.webhookUrl === undefined
-            ? null
-            : this.#seal(id, 'webhook_secret', newWebhookSecret(this.#random).reveal()),
-        now
-      })
+        clock.now()
+      )
     )
     return { merchant, apiKey: key.key }
   }
@@ -150,9 +139,9 @@ export class Merchants {
   /** The test account of an account, made on first use: then with its first key, else null. */
   async testOf({ id, name }: Pick<Merchant, 'id' | 'name'>): Promise<Issued | { merchant: Merchant; apiKey: null }> {
     const live = Math.abs(id)
-    const merchant = await this.#store.byId(-live)
+    const merchant = await this.#options.store.byId(-live)
     if (merchant !== null) return { merchant, apiKey: null }
-    const primaryApiKey = new Secret(`sandbox-${randomToken(12, this.#random)}`)
+    const primaryApiKey = new Secret(`sandbox-${randomToken(12, this.#options.random)}`)
     const flags = { refundsEnabled: true }
     // No address: it cannot be used to sign in and gets no mail.
     return await this.create({ name, email: `test-of-${live}`, tier: 'individual', flags, primaryApiKey }, live)
@@ -166,7 +155,7 @@ export class Merchants {
   async holderOf(text: string): Promise<KeyHolder | null> {
     const parsed = parseApiKey(text)
     if (parsed === null) return null
-    const found = await this.#store.byKeyId(parsed.id)
+    const found = await this.#options.store.byKeyId(parsed.id)
     const matches = matchesApiKey(parsed, found?.keyDigest ?? NO_DIGEST)
     const holder = matches ? this.#holder(parsed.id, found) : null
     if (holder !== null) this.#options.keyUsed?.(parsed.id)
@@ -175,7 +164,7 @@ export class Merchants {
 
   #holder(keyId: string, found: StoredMerchant | null): KeyHolder | null {
     if (found === null || !found.merchant.isActive) return null
-    if (found.endsAt !== null && found.endsAt <= this.#clock.now()) return null
+    if (found.endsAt !== null && found.endsAt <= this.#options.clock.now()) return null
     return { merchant: found.merchant, keyId, isReadOnly: found.isReadOnly }
   }
 
@@ -184,11 +173,11 @@ export class Merchants {
    * @throws Unavailable
    */
   async holderOfId(keyId: string): Promise<KeyHolder | null> {
-    return this.#holder(keyId, await this.#store.byKeyId(keyId))
+    return this.#holder(keyId, await this.#options.store.byKeyId(keyId))
   }
 
   byId(id: number): Promise<Merchant | null> {
-    return this.#store.byId(id)
+    return this.#options.store.byId(id)
   }
 
   /**
@@ -196,7 +185,7 @@ export class Merchants {
    * @throws Unavailable when the database is down
    */
   async byIds(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
-    const merchants = await this.#store.byIds(ids)
+    const merchants = await this.#options.store.byIds(ids)
     return new Map(merchants.map(merchant => [merchant.id, merchant]))
   }
 
@@ -205,13 +194,13 @@ export class Merchants {
    * @throws Unavailable when the database is down
    */
   byEmail(email: string): Promise<Merchant | null> {
-    return this.#store.byEmail(normalEmail(email))
+    return this.#options.store.byEmail(normalEmail(email))
   }
 
   /** Replaces the key; the old one is invalid everywhere once this resolves. */
   async regenerateKey(id: number): Promise<Issued | null> {
-    const key = generateApiKey(this.#random)
-    const merchant = await this.#store.replaceKey(id, key.id, key.digest, this.#clock.now())
+    const key = generateApiKey(this.#options.random ?? systemRandom)
+    const merchant = await this.#options.store.replaceKey(id, key.id, key.digest, this.#options.clock.now())
     return merchant === null ? null : { merchant, apiKey: key.key }
   }
 
@@ -240,13 +229,8 @@ export class Merchants {
    */
   async setProviderKey(id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
     const ciphertext = this.#seal(id, `${slot}_key`, providerKey(key))
-    const merchant = await this.#store.setKey(
-      id,
-      slot,
-      ciphertext,
-      choiceAfterSaving(slot, null) === slot,
-      this.#clock.now()
-    )
+    const { clock, store } = this.#options
+    const merchant = await store.setKey(id, slot, ciphertext, choiceAfterSaving(slot, null) === slot, clock.now())
     if (merchant !== null) await this.keySaved(id, slot)
     return merchant
   }
@@ -256,7 +240,7 @@ export class Merchants {
    * looked up or refunded.
    */
   removeProviderKey(id: number, slot: ProviderSlot): Promise<Merchant | null> {
-    return this.#store.clearKey(id, slot, this.#clock.now())
+    return this.#options.store.clearKey(id, slot, this.#options.clock.now())
   }
 
   /** Reports a key saved in a caller's transaction, after its commit. */
@@ -274,9 +258,9 @@ export class Merchants {
    * gets a generated one atomically, returned only here as `issued` (decision 67).
    */
   async changeWebhook(id: number, webhook: WebhookChange): Promise<ChangedWebhook | null> {
-    const spare = newWebhookSecret(this.#random)
+    const spare = newWebhookSecret(this.#options.random)
     const sealed = this.#seal(id, 'webhook_secret', spare.reveal())
-    const merchant = await this.#store.setWebhook(
+    const merchant = await this.#options.store.setWebhook(
       id,
       {
         url: webhook.url,
@@ -286,7 +270,7 @@ export class Merchants {
             : this.#seal(id, 'webhook_secret', webhook.secret.reveal()),
         spare: sealed
       },
-      this.#clock.now()
+      this.#options.clock.now()
     )
     return merchant === null ? null : { merchant, issued: merchant.webhookSecret?.ciphertext === sealed ? spare : null }
   }
@@ -298,11 +282,11 @@ export class Merchants {
   webhookSecret(merchant: Merchant): Secret<string> | null {
     return merchant.webhookSecret === null
       ? null
-      : this.#sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)
+      : this.#options.sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)
   }
 
   caps(merchant: Merchant): PlanCaps {
-    return planCaps(this.#plans(), merchant.tier, merchant.caps)
+    return planCaps(this.#options.plans(), merchant.tier, merchant.caps)
   }
 
   /** With its test account. */
@@ -312,15 +296,15 @@ export class Merchants {
   }
 
   #update(id: number, changes: MerchantChanges): Promise<Merchant | null> {
-    return conflicting(this.#store.update(id, changes, this.#clock.now()))
+    return conflicting(this.#options.store.update(id, changes, this.#options.clock.now()))
   }
 
   #seal(id: number, column: SealedColumn, text: string): string {
-    return this.#sealer.seal(text, { table: 'merchants', column, row: String(id) })
+    return this.#options.sealer.seal(text, { table: 'merchants', column, row: String(id) })
   }
 }
 
-export function newWebhookSecret(random: Random): Secret<string> {
+export function newWebhookSecret(random: Random = systemRandom): Secret<string> {
   return new Secret(`whsec_${randomToken(32, random)}`)
 }
 

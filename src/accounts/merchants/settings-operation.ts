@@ -1,14 +1,18 @@
 import { createHash } from 'node:crypto'
-import { Type, type Static } from 'typebox'
-import { nullableText } from '../../engine/formats/text-patterns.ts'
+import { Type, type Static, type TSchema } from 'typebox'
+import { LINE, nullableText } from '../../engine/formats/text-patterns.ts'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import type { AnyOperation } from '../../engine/operations/operation.ts'
 import { resolveProvider, type ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KeyScope } from '../../lightning/kinds/kind.ts'
 import type { KeyFailure } from '../../lightning/providers/payees.ts'
 import { BITCOIN_PREFIX } from './plans.ts'
-import { merchantOf, settingsRead } from './principal.ts'
+import { merchantOperation, settingsRead, settingsWrite } from './principal.ts'
 import type { Merchant } from './schema.ts'
+import type { Merchants } from './service.ts'
+import type { MerchantChanges } from './store.ts'
 
 interface SlotFacts {
   /** Name of the provider kind in the slot. */
@@ -66,6 +70,7 @@ const SettingsView = Type.Object(
 export type SettingsView = Static<typeof SettingsView>
 
 export interface SettingsDependencies {
+  readonly merchants: Pick<Merchants, 'change'>
   slotFacts(slot: ProviderSlot): readonly SlotFacts[]
   /** Why the last call with the account's key failed; null after a success. */
   failure(merchant: Merchant, slot: ProviderSlot): Promise<KeyFailure | null>
@@ -112,17 +117,100 @@ function versionOf(key: Merchant['primaryKey']): string | null {
   return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
 }
 
-export function settingsOperation(dependencies: SettingsDependencies): AnyOperation[] {
+export const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
+export const gone = 'The account is not there any more.'
+
+export function done(message: string): Static<typeof Done> {
+  return { success: true, message }
+}
+
+/** Guards against an account deleted meanwhile. */
+export function there<T>(written: T | null): T {
+  if (written === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
+  return written
+}
+
+export function settingsOperations(dependencies: SettingsDependencies): AnyOperation[] {
+  /** An operation that writes columns of the account and answers with a sentence. */
+  const setting = <const B extends TSchema>({
+    body,
+    change,
+    message,
+    ...declared
+  }: Pick<AnyOperation, 'id' | 'path' | 'summary' | 'description' | 'role'> & {
+    readonly body: B
+    change(body: Static<B>): MerchantChanges
+    message(merchant: Merchant): string
+  }) =>
+    merchantOperation({
+      ...settingsWrite,
+      ...declared,
+      method: 'PUT',
+      body,
+      responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
+      handle: async input =>
+        done(message(there(await dependencies.merchants.change(input.merchant.id, change(input.body)))))
+    })
   return [
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'getSettings',
-      method: 'GET',
       path: '/api/merchant/settings',
       summary: 'Settings: webhook URL, payment provider and the reason for it, and the scopes its key needs',
       description: 'Shows whether keys and secrets are set, never their values.',
       responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
-      handle: async ({ ctx }) => ({ status: 200, body: await merchantSettings(merchantOf(ctx), dependencies) })
+      handle: ({ merchant }) => merchantSettings(merchant, dependencies)
+    }),
+    setting({
+      id: 'setColour',
+      path: '/api/merchant/colour',
+      summary: 'Set the color of the payment pages',
+      description:
+        'A browser that opens a paid address of a proxy gets a page to pay on, with the name of the account and this colour.',
+      body: Type.Object({
+        colour: nullableText({
+          pattern: '^#[0-9a-fA-F]{6}$',
+          description: 'For example `#c2410c`. Adjusted for contrast. Null restores the default.'
+        })
+      }),
+      change: ({ colour }) => ({ colour }),
+      message: ({ colour }) =>
+        colour === null ? 'Pages have the usual colour from now on.' : `Pages have the colour ${colour} from now on.`
+    }),
+    setting({
+      id: 'setName',
+      role: 'owner',
+      path: '/api/merchant/name',
+      summary: 'Rename the account',
+      description: 'Customers see the name on payment pages, receipts and invoices.',
+      body: Type.Object({
+        name: Type.String({
+          minLength: 1,
+          maxLength: 200,
+          pattern: `^(?=.*\\S)${LINE}`,
+          'x-rule': 'Must be one line with a visible character.'
+        })
+      }),
+      change: ({ name }) => ({ name: name.trim() }),
+      message: ({ name }) => `The account is now named ${name}.`
+    }),
+    // What tax law wants on a receipt, in the merchant's words: the gateway computes no taxes.
+    setting({
+      id: 'setReceiptNote',
+      path: '/api/merchant/receipt-note',
+      summary: 'Set the seller details on receipts',
+      description: 'Printed on each receipt by email: legal name, address, tax number, and which tax a price includes.',
+      body: Type.Object({
+        note: nullableText({
+          maxLength: 500,
+          pattern: LINE,
+          'x-rule': 'Must be one line.',
+          description: 'Null or empty for none.'
+        })
+      }),
+      change: ({ note }) => ({ receiptNote: (note ?? '').trim() || null }),
+      message: ({ receiptNote }) =>
+        receiptNote === null ? 'Receipts have no seller details.' : 'Receipts have these seller details.'
     })
   ]
 }

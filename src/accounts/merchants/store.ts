@@ -2,7 +2,6 @@ import {
   isRowId,
   sharedLookup,
   bytes,
-  dateOrNull,
   flag,
   optional,
   records,
@@ -14,39 +13,26 @@ import {
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
-import {
-  changingColumns,
-  merchantColumns,
-  type Merchant,
-  type MerchantFlags,
-  type SubscriptionFacts
-} from './schema.ts'
+import { changingColumns, merchantColumns, type Merchant } from './schema.ts'
 
 export class EmailTaken extends Error {
   override name = 'EmailTaken'
 }
 
+/** Independent columns; omitted ones stay. `null` clears nullable ones. */
+export type MerchantChanges = Partial<RecordOf<typeof changingColumns & typeof changeColumns>>
+
 /** Ciphertexts are sealed for its id. */
-interface NewMerchant {
+interface NewMerchant extends MerchantChanges {
   readonly id: number
-  readonly name: string
-  readonly email: string
   readonly keyId: string
   /** SHA-256 of the key, 32 bytes. */
   readonly keyDigest: Uint8Array
-  readonly planTier: string
-  readonly subscription: SubscriptionFacts
-  readonly flags: MerchantFlags
-  readonly providerChoice: ProviderSlot | null
-  readonly primaryKey: string | null
-  readonly alternateKey: string | null
-  readonly webhookUrl: string | null
-  readonly webhookSecret: string | null
-  readonly now: number
+  readonly primaryKey?: string | null
+  readonly alternateKey?: string | null
+  readonly webhookUrl?: string | null
+  readonly webhookSecret?: string | null
 }
-
-/** Independent columns; omitted ones stay. `null` clears nullable ones. */
-export type MerchantChanges = Partial<RecordOf<typeof changingColumns & typeof changeColumns>>
 
 interface WebhookColumns {
   readonly url: string | null | undefined
@@ -80,7 +66,7 @@ const changeColumns = {
   refundsEnabled: flag(),
   multiCurrencyEnabled: flag(),
   l402Enabled: flag(),
-  providerChoice: text<ProviderSlot>()
+  providerChoice: optional(text<ProviderSlot>())
 }
 const changeRows = records({ ...changingColumns, ...changeColumns })
 
@@ -134,21 +120,36 @@ export class MerchantStore {
   }
 
   /** @throws EmailTaken; of concurrent inserts of an address exactly one succeeds */
-  async insert(merchant: NewMerchant): Promise<Merchant> {
-    const now = new Date(merchant.now)
-    const { subscription, flags } = merchant
+  async insert(
+    {
+      id,
+      keyId,
+      keyDigest,
+      primaryKey = null,
+      alternateKey = null,
+      webhookUrl = null,
+      webhookSecret = null,
+      providerChoice = null,
+      ...merchant
+    }: NewMerchant,
+    now: number
+  ): Promise<Merchant> {
+    const at = new Date(now)
     const row = await this.#write(this.#sql`
-      insert into merchants (
-        id, name, email, key_id, key_digest, key_created_at, plan_tier, subscription_status, current_period_end,
-        billing_customer_id, billing_subscription_id, is_active, refunds_enabled, multi_currency_enabled, l402_enabled,
-        provider_choice, choice_by_key, primary_key, alternate_key, webhook_url, webhook_secret, created_at, updated_at)
-      values (
-        ${merchant.id}, ${merchant.name}, ${merchant.email}, ${merchant.keyId}, ${merchant.keyDigest}, ${now}, ${merchant.planTier},
-        ${subscription.subscriptionStatus}, ${dateOrNull(subscription.currentPeriodEnd)}, ${subscription.billingCustomerId},
-        ${subscription.billingSubscriptionId}, true, ${flags.refundsEnabled}, ${flags.multiCurrencyEnabled}, ${flags.l402Enabled},
-        ${merchant.providerChoice}, ${merchant.providerChoice !== null}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
-        ${now}, ${now})
-      returning *, pg_notify(${merchantsChannel}, id::text)`)
+      insert into merchants ${this.#sql({
+        ...changeRows.write(this.#sql, { ...merchant, providerChoice }),
+        id,
+        key_id: keyId,
+        key_digest: keyDigest,
+        key_created_at: at,
+        choice_by_key: providerChoice !== null,
+        primary_key: primaryKey,
+        alternate_key: alternateKey,
+        webhook_url: webhookUrl,
+        webhook_secret: webhookSecret,
+        created_at: at,
+        updated_at: at
+      })} returning *, pg_notify(${merchantsChannel}, id::text)`)
     // An insert returns its row or throws.
     return row!
   }

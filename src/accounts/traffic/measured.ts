@@ -1,20 +1,21 @@
 import { percentile, type LatencyCounts } from '../../platform/telemetry/latency.ts'
 
-/** Measured numbers in column order. */
-const MEASURED_NUMBERS = [
+export const REQUEST_NUMBERS = [
   'requests',
   'asked',
-  'probes',
   'paidRequests',
-  'sales',
-  'sats',
   'clientErrors',
   'serverErrors',
   'upstreamFailures',
   'unfinished'
 ] as const
-
+export const MEASURED_NUMBERS = [...REQUEST_NUMBERS, 'probes', 'sales', 'sats'] as const
 export type MeasuredNumber = (typeof MEASURED_NUMBERS)[number]
+
+export function eachNumber<N extends MeasuredNumber, T>(names: readonly N[], valueOf: (name: N) => T): Record<N, T> {
+  // Each name has just got its value.
+  return Object.fromEntries(names.map(name => [name, valueOf(name)])) as Record<N, T>
+}
 
 /** Sums of a route, or of all routes. */
 export interface Measured extends Record<MeasuredNumber, number> {
@@ -29,26 +30,14 @@ export interface MeasuredStep extends Measured {
 }
 
 export function nothingMeasured(): Measured {
-  return {
-    requests: 0,
-    asked: 0,
-    probes: 0,
-    paidRequests: 0,
-    sales: 0,
-    sats: 0,
-    clientErrors: 0,
-    serverErrors: 0,
-    upstreamFailures: 0,
-    unfinished: 0,
-    latencies: new Map()
-  }
+  return { ...eachNumber(MEASURED_NUMBERS, () => 0), latencies: new Map() }
 }
 
 export function add(
   to: Measured,
-  more: Readonly<Record<MeasuredNumber, number>> & { readonly latencies: LatencyCounts }
+  more: Readonly<Partial<Record<MeasuredNumber, number>>> & { readonly latencies: LatencyCounts }
 ): void {
-  for (const name of MEASURED_NUMBERS) to[name] += more[name]
+  for (const name of MEASURED_NUMBERS) to[name] += more[name] ?? 0
   for (const [bucket, count] of more.latencies) to.latencies.set(bucket, (to.latencies.get(bucket) ?? 0) + count)
 }
 

@@ -8,7 +8,6 @@ import { TrafficRecorder } from './recorder.ts'
 import { RequestLogStore, RequestLogWriter } from './request-log.ts'
 import { KEPT, TrafficStore } from './store.ts'
 import { Traffic } from './traffic.ts'
-import { ProxyTraffic } from './proxy-traffic.ts'
 
 const HOUR = 3_600_000
 
@@ -31,10 +30,7 @@ export function openTraffic(dependencies: {
   })
   return {
     traffic,
-    operations: [
-      ...trafficOperations(traffic),
-      ...merchantTrafficOperations(new ProxyTraffic(store, dependencies.clock), requestLog)
-    ],
+    operations: [...trafficOperations(traffic), ...merchantTrafficOperations(traffic, requestLog)],
     jobs: [
       periodic('traffic-purge', HOUR, 'Deletes measurements that are older than 30 days', async () => {
         await store.purge(dependencies.clock.now())

@@ -2,12 +2,11 @@ import { Type, type Static } from 'typebox'
 import { isoTime, iso, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { periodOf, keysetQuery, nextPage, listed, listingHeaders } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
+import { PROXY_STEPS, TRAFFIC_STEPS, type ProxyStep, type TrafficStep, type Traffic } from './traffic.ts'
 import { CSV, memberColumns, type CsvColumns } from '../../engine/formats/csv.ts'
-import { merchantOf, adminOperation, settingsRead } from '../merchants/principal.ts'
-import { PROXY_STEPS, type ProxyStep, type ProxyTraffic } from './proxy-traffic.ts'
+import { merchantOf, merchantOperation, adminOperation, settingsRead } from '../merchants/principal.ts'
 import { STATUS_CLASSES, type KeptRequest, type RequestLogStore } from './request-log.ts'
-import { type Measured, percentileMs } from './measured.ts'
+import { eachNumber, percentileMs, REQUEST_NUMBERS, type Measured } from './measured.ts'
 
 const milliseconds = (share: string) =>
   Type.Unsafe<number | null>({
@@ -15,7 +14,7 @@ const milliseconds = (share: string) =>
     description: `Milliseconds within which ${share} of the requests were over; null where there were none.`
   })
 
-export const REQUESTS_VIEW = {
+const REQUESTS_VIEW = {
   requests: Type.Integer({ description: 'Completed requests.' }),
   asked: Type.Integer({ description: 'Of these, 402 responses, without those to probes.' }),
   paidRequests: Type.Integer({ description: 'Of these, paid.' }),
@@ -29,22 +28,15 @@ export const REQUESTS_VIEW = {
   p99: milliseconds('99 of 100')
 }
 
-export function requestsOf(sums: Measured) {
-  const { requests, asked, paidRequests, clientErrors, serverErrors, upstreamFailures, unfinished } = sums
+function requestsOf(sums: Measured) {
   return {
-    requests,
-    asked,
-    paidRequests,
-    clientErrors,
-    serverErrors,
-    upstreamFailures,
-    unfinished,
+    ...eachNumber(REQUEST_NUMBERS, name => sums[name]),
     p50: percentileMs(sums, 0.5),
     p99: percentileMs(sums, 0.99)
   }
 }
 
-export const PERIOD_QUERY = {
+const PERIOD_QUERY = {
   from: Type.Optional(isoTimeQuery('ISO 8601; the whole step that it is in. A day before `to` unless said.')),
   to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.'))
 }
@@ -220,12 +212,11 @@ const REQUEST_COLUMNS: CsvColumns<KeptRequest> = {
   ...memberColumns<KeptRequest>('method', 'path', 'status', 'isPaid', 'latencyMs', 'correlationId')
 }
 
-export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLogStore): AnyOperation[] {
+export function merchantTrafficOperations(traffic: Traffic, log: RequestLogStore): AnyOperation[] {
   return [
     defineOperation({
       ...settingsRead,
       id: 'listRequests',
-      method: 'GET',
       path: '/api/merchant/requests',
       summary: 'List the last 1,000 requests of a proxy, newest first, as JSON pages or CSV',
       description:
@@ -245,10 +236,9 @@ export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLog
         })
       }
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'getTraffic',
-      method: 'GET',
       path: '/api/merchant/traffic',
       summary:
         "What requests of the account's proxies came to in the last 30 days, by step and by proxy, over all processes",
@@ -256,23 +246,20 @@ export function merchantTrafficOperations(traffic: ProxyTraffic, log: RequestLog
         "Kept by hour for seven days and by day for 30, from what each process measures of chains that have `metrics`; each writes once a minute. A request counts with the hour in which its minute began. `serverErrors` are the upstream's own and the gateway's; of these `upstreamFailures` are those where the upstream could not be reached, was late, or broke off. Percentiles are known to about a sixth. What was earned is at /api/merchant/earnings.",
       query: TrafficQuery,
       responses: { 200: { description: 'Sums of whole steps.', schema: ProxyTrafficView } },
-      async handle({ ctx, query }) {
-        const { step, from, to, total, points, proxies } = await traffic.sums(
-          merchantOf(ctx).id,
+      async handle({ merchant, query }) {
+        const { step, from, to, total, points, proxies } = await traffic.ofProxies(
+          merchant.id,
           query.proxyId ?? null,
           periodOf(query),
           query.step
         )
         return {
-          status: 200,
-          body: {
-            step,
-            from: iso(from),
-            to: iso(to),
-            total: requestsOf(total),
-            points: points.map(point => ({ at: iso(point.at), ...requestsOf(point) })),
-            proxies: proxies.map(proxy => ({ proxyId: proxy.route, ...requestsOf(proxy) }))
-          }
+          step,
+          from: iso(from),
+          to: iso(to),
+          total: requestsOf(total),
+          points: points.map(point => ({ at: iso(point.at), ...requestsOf(point) })),
+          proxies: proxies.map(proxy => ({ proxyId: proxy.route, ...requestsOf(proxy) }))
         }
       }
     })

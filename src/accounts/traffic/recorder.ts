@@ -4,41 +4,12 @@ import { freshId } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { TrafficBatch, TrafficStore } from './store.ts'
-import type { Tallied } from '../../platform/telemetry/tallies.ts'
 import { type MeasuredStep, add, nothingMeasured, type MeasuredNumber, type Measured } from './measured.ts'
 
 /** Rows per statement: serializing ten thousand would block the event loop. */
 const AT_ONCE = 500
 /** Rows buffered during a database outage; further ones are dropped. */
 const MOST = 20_000
-
-class PendingProxies {
-  readonly #rows = new Map<string, MeasuredStep>()
-
-  /** @param at start of the hour */
-  add(at: number, tallied: readonly Tallied[]): void {
-    for (const { key, ...counted } of tallied) {
-      const id = `${at} ${key}`
-      let row = this.#rows.get(id)
-      if (row === undefined) {
-        if (this.#rows.size >= MOST) continue
-        this.#rows.set(id, (row = { at, route: key, ...nothingMeasured() }))
-      }
-      add(row, { ...counted, probes: 0, sales: 0, sats: 0 })
-    }
-  }
-
-  /** Removes and returns the rows of the next statement. */
-  take(): MeasuredStep[] {
-    const taken: MeasuredStep[] = []
-    for (const [id, row] of this.#rows) {
-      if (taken.length === AT_ONCE) break
-      taken.push(row)
-      this.#rows.delete(id)
-    }
-    return taken
-  }
-}
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -66,8 +37,8 @@ export class TrafficRecorder {
   #minutes: MeasuredStep[][] = []
   /** Sent with an unknown outcome; sent again unchanged. */
   #unsure: TrafficBatch | null = null
-  /** Unsent sums of proxies by hour. */
-  readonly #proxies = new PendingProxies()
+  /** Unsent sums of proxies by hour and proxy. */
+  readonly #proxies = new Map<string, MeasuredStep>()
   #written = 0
   #lostMinutes = 0
   #since: number
@@ -134,7 +105,7 @@ export class TrafficRecorder {
     const { clock, log } = this.#dependencies
     const at = Math.floor(this.#since / MINUTE) * MINUTE
     this.#since = clock.now()
-    this.#proxies.add(Math.floor(at / HOUR) * HOUR, this.#dependencies.metrics.tallies.take())
+    this.#addProxies(Math.floor(at / HOUR) * HOUR)
     const rows = [...(await this.#reading.read())].map(([route, measured]) => ({ at, route, ...measured }))
     if (rows.length === 0) return
     this.#minutes.push(rows)
@@ -147,12 +118,29 @@ export class TrafficRecorder {
     )
   }
 
+  #addProxies(hour: number): void {
+    for (const { key, ...counted } of this.#dependencies.metrics.tallies.take()) {
+      const id = `${hour} ${key}`
+      let row = this.#proxies.get(id)
+      if (row === undefined) {
+        if (this.#proxies.size >= MOST) continue
+        this.#proxies.set(id, (row = { at: hour, route: key, ...nothingMeasured() }))
+      }
+      add(row, counted)
+    }
+  }
+
   /** The unsent batch; null when empty. */
   #batch(): TrafficBatch | null {
     const { clock, generation, metrics } = this.#dependencies
     const faults = metrics.faults.take()
     const rows = this.#minutes.flat()
-    const proxies = this.#proxies.take()
+    const proxies: MeasuredStep[] = []
+    for (const [id, row] of this.#proxies) {
+      if (proxies.length === AT_ONCE) break
+      proxies.push(row)
+      this.#proxies.delete(id)
+    }
     if (rows.length === 0 && faults.length === 0 && proxies.length === 0) return null
     this.#minutes = []
     return {

@@ -1,5 +1,4 @@
-import { iso } from '../../engine/formats/iso-time.ts'
-import type { Database } from '../../platform/database/database.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
 import {
   amount,
   column,
@@ -11,7 +10,7 @@ import {
   type RecordOf
 } from '../../platform/database/rows.ts'
 import type { FaultSum } from '../../platform/telemetry/tallies.ts'
-import { summed, type MeasuredStep } from './measured.ts'
+import { eachNumber, MEASURED_NUMBERS, REQUEST_NUMBERS, summed, type MeasuredStep } from './measured.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -79,11 +78,11 @@ const faultRows = records({
   correlationId: text()
 })
 
-/** `integer` or `bigint`. */
+/** `integer` or `bigint`; 0 where the table has no such column. */
 const counted = (): Column<number> =>
   column(
     null,
-    (stored: number | bigint) => Number(stored),
+    (stored: number | bigint | undefined) => Number(stored ?? 0),
     value => value
   )
 
@@ -95,37 +94,17 @@ const latencies: Column<Map<number, number>> = {
     const counts = String(row['counts']).split(',')
     return new Map(row['buckets'] === '' ? [] : buckets.map((bucket, at) => [Number(bucket), Number(counts[at])]))
   },
-  write: () => {
-    throw new TypeError('measurements are written by one statement')
+  write: (_sql, value, _name, sent) => {
+    const sorted = [...value].sort(([one], [other]) => one - other)
+    sent['buckets'] = sorted.map(([bucket]) => bucket)
+    sent['counts'] = sorted.map(([, count]) => count)
   }
 }
 
-const stepRows = records({
-  at: moment(),
-  route: text(),
-  requests: counted(),
-  asked: counted(),
-  probes: counted(),
-  paidRequests: counted(),
-  sales: counted(),
-  sats: amount(),
-  clientErrors: counted(),
-  serverErrors: counted(),
-  upstreamFailures: counted(),
-  unfinished: counted(),
-  latencies
-})
+const stepRows = records({ at: moment(), route: text(), ...eachNumber(MEASURED_NUMBERS, counted), latencies })
 
-const OF_REQUESTS = [
-  'requests',
-  'asked',
-  'paid_requests',
-  'client_errors',
-  'server_errors',
-  'upstream_failures',
-  'unfinished'
-]
-const OF_ROUTES = [...OF_REQUESTS, 'probes', 'sales', 'sats']
+const OF_REQUESTS = records(eachNumber(REQUEST_NUMBERS, counted)).names
+const OF_ROUTES = records(eachNumber(MEASURED_NUMBERS, counted)).names
 
 interface SumsTable {
   readonly table: string
@@ -188,26 +167,6 @@ const WRITE = `
 const WRITE_PARTS = WRITE.split('\0')
 const WRITE_TEMPLATE: TemplateStringsArray = Object.assign(WRITE_PARTS, { raw: WRITE_PARTS })
 
-function sentRow(row: MeasuredStep) {
-  const buckets = [...row.latencies.keys()].sort((a, b) => a - b)
-  return {
-    at: iso(row.at),
-    route: row.route,
-    requests: row.requests,
-    asked: row.asked,
-    probes: row.probes,
-    paid_requests: row.paidRequests,
-    sales: row.sales,
-    sats: row.sats,
-    client_errors: row.clientErrors,
-    server_errors: row.serverErrors,
-    upstream_failures: row.upstreamFailures,
-    unfinished: row.unfinished,
-    buckets,
-    counts: buckets.map(bucket => row.latencies.get(bucket) ?? 0)
-  }
-}
-
 export class TrafficStore {
   readonly #database: Database
 
@@ -221,26 +180,20 @@ export class TrafficStore {
    */
   async write({ process, rows, proxies, faults }: TrafficBatch): Promise<void> {
     const { sql } = this.#database
-    const { startedAt, seenAt, lostMinutes, ...rest } = process
-    const sums = (of: readonly MeasuredStep[], ...grains: ReadonlyArray<Exclude<Grain, 'minute'>>): never =>
+    const sent = (row: MeasuredStep) => stepRows.write(sql, row)
+    const sums = (of: readonly MeasuredStep[], ...grains: ReadonlyArray<Exclude<Grain, 'minute'>>) =>
       grains.flatMap(grain =>
-        summed(of, at => Math.floor(at / GRAINS[grain]) * GRAINS[grain]).map(row => ({ grain, ...sentRow(row) }))
-      ) as never /* plain numbers and texts, which the client's type cannot see */
-    await sql(
-      WRITE_TEMPLATE,
-      sql.json({ ...rest, started_at: iso(startedAt), seen_at: iso(seenAt), lost_minutes: lostMinutes }),
-      sql.json(summed(rows, at => at).map(sentRow)),
-      sql.json(sums(rows, 'quarter', 'hour', 'day')),
-      sql.json(sums(proxies, 'hour', 'day')),
-      sql.json(
-        faults.map(({ firstAt, lastAt, correlationId, ...fault }) => ({
-          ...fault,
-          first_at: iso(firstAt),
-          last_at: iso(lastAt),
-          correlation_id: correlationId
-        }))
+        summed(of, at => Math.floor(at / GRAINS[grain]) * GRAINS[grain]).map(row => ({ grain, ...sent(row) }))
       )
-    )
+    const given = [
+      processRows.write(sql, process),
+      summed(rows, at => at).map(sent),
+      sums(rows, 'quarter', 'hour', 'day'),
+      sums(proxies, 'hour', 'day'),
+      faults.map(fault => faultRows.write(sql, fault))
+    ]
+    // Plain numbers, texts and dates, which the client's type cannot see.
+    await sql(WRITE_TEMPLATE, ...given.map(each => sql.json(each as never)))
   }
 
   /**
@@ -252,8 +205,7 @@ export class TrafficStore {
     const held = grain === 'minute' ? sql`traffic_minutes where true` : sql`traffic_sums where grain = ${grain}`
     const whose = typeof route === 'string' ? sql`route = ${route}` : sql`route <> ''`
     return await stepRows.all(sql`
-      select at, route, requests, asked, probes, paid_requests, sales, sats, client_errors, server_errors, upstream_failures, unfinished,
-        array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
+      select at, route, ${sql(OF_ROUTES)}, ${listed(sql)}
       from ${held} and at >= ${new Date(from)} and at < ${new Date(to)} and ${whose}
       order by at, route`)
   }
@@ -262,8 +214,7 @@ export class TrafficStore {
   async proxySteps({ merchantId, proxyId, grain, from, to }: ProxyTrafficQuery): Promise<MeasuredStep[]> {
     const { sql } = this.#database
     return await stepRows.all(sql`
-      select at, proxy_id as route, requests, asked, 0 as probes, paid_requests, 0 as sales, 0::bigint as sats, client_errors, server_errors,
-        upstream_failures, unfinished, array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
+      select at, proxy_id as route, ${sql(OF_REQUESTS)}, ${listed(sql)}
       from proxies join proxy_traffic using (proxy_id)
       where merchant_id = ${merchantId} and deleted_at is null and grain = ${grain}
         and at >= ${new Date(from)} and at < ${new Date(to)} and ${proxyId === null ? sql`true` : sql`proxy_id = ${proxyId}`}
@@ -306,4 +257,8 @@ export class TrafficStore {
           from route_faults) as ranked
         where nth > 100)`
   }
+}
+
+function listed(sql: Sql) {
+  return sql`array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts`
 }

@@ -4,7 +4,7 @@ import type { TimeSpan } from '../../engine/operations/keyset.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { FaultSum } from '../../platform/telemetry/tallies.ts'
 import { summed, totalOf, type Measured, type MeasuredStep } from './measured.ts'
-import { GRAINS, KEPT, type Grain, type TrafficProcess, type TrafficStore } from './store.ts'
+import { GRAINS, KEPT, PROXY_HOURS_KEPT, type Grain, type TrafficProcess, type TrafficStore } from './store.ts'
 
 const MINUTE = 60_000
 
@@ -30,6 +30,16 @@ interface TrafficSums {
   readonly total: Measured
   /** Without empty steps. */
   readonly points: readonly MeasuredStep[]
+}
+
+/** Step lengths for merchants and their grains. */
+export const PROXY_STEPS = { '1h': 'hour', '1d': 'day' } as const
+export type ProxyStep = keyof typeof PROXY_STEPS
+
+interface ProxySums extends Omit<TrafficSums, 'step'> {
+  readonly step: ProxyStep
+  /** Busiest first; `route` is the proxy's id. */
+  readonly proxies: readonly MeasuredStep[]
 }
 
 export class Traffic {
@@ -87,6 +97,39 @@ export class Traffic {
     return await this.#store.processes(this.#clock.now() - 3 * MINUTE)
   }
 
+  /**
+   * Sums of one or all proxies of an account; default: the last day. By hour up to two days, else by day. Empty for
+   * another account's proxy.
+   * @throws ValidationError for an invalid period or one beyond retention
+   */
+  async ofProxies(
+    merchantId: number,
+    proxyId: string | null,
+    { from, to }: TimeSpan,
+    wanted: ProxyStep | undefined
+  ): Promise<ProxySums> {
+    const now = this.#clock.now()
+    const end = to ?? now
+    const begin = from ?? end - GRAINS.day
+    if (begin >= end) throw invalidField('/from', 'Must be before `to`.')
+    const step = wanted ?? (end - begin <= 2 * GRAINS.day && begin >= now - PROXY_HOURS_KEPT ? '1h' : '1d')
+    const grain = PROXY_STEPS[step]
+    if (grain === 'hour' && begin < now - PROXY_HOURS_KEPT)
+      throw invalidField('/from', `Must be within the last ${PROXY_HOURS_KEPT / GRAINS.day} days by hour; ask by day.`)
+    const [first, last] = wholeSteps(begin, end, GRAINS[grain])
+    const rows = await this.#store.proxySteps({ merchantId, proxyId, grain, from: first, to: last })
+    return {
+      step,
+      from: first,
+      to: last,
+      total: totalOf(rows),
+      points: summed(
+        rows.map(row => ({ ...row, route: '' })),
+        at => at
+      ),
+      proxies: summed(rows, () => first).sort((one, other) => other.requests - one.requests)
+    }
+  }
   #period(
     { from, to }: TimeSpan,
     wanted: TrafficStep | undefined,

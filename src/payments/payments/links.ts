@@ -20,10 +20,10 @@ import { checkInput, requireCurrency } from './creator.ts'
 import { type Payment, PaymentInput } from './schema.ts'
 import type { Payments } from './service.ts'
 import { Type, type Static } from 'typebox'
-import { merchantOf, settingsRead, settingsWrite } from '../../accounts/merchants/principal.ts'
+import { merchantOperation, settingsRead, settingsWrite } from '../../accounts/merchants/principal.ts'
 import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
-import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { type AnyOperation } from '../../engine/operations/operation.ts'
 
 /** An address at which each payer gets a payment of their own. */
 const linkColumns = {
@@ -228,7 +228,7 @@ export function linkOperations(links: PaymentLinks, publicUrl: () => string): An
     createdAt: iso(createdAt)
   })
   return [
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       tag: 'Payments',
       id: 'createPaymentLink',
@@ -243,20 +243,19 @@ export function linkOperations(links: PaymentLinks, publicUrl: () => string): An
         description
       }),
       responses: { 201: { description: 'The link.', schema: PaymentLinkView } },
-      handle: async ({ ctx, body }) => ({ status: 201, body: view(await links.create(merchantOf(ctx), body)) })
+      handle: async ({ merchant, body }) => view(await links.create(merchant, body))
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       tag: 'Payments',
       id: 'listPaymentLinks',
-      method: 'GET',
       path: '/api/merchant/payment-links',
       summary: 'All payment links, newest first',
       description: 'Removed ones are not among them.',
       responses: { 200: { description: 'A bare array.', schema: Type.Array(PaymentLinkView) } },
-      handle: async ({ ctx }) => ({ status: 200, body: (await links.list(merchantOf(ctx))).map(view) })
+      handle: async ({ merchant }) => (await links.list(merchant)).map(view)
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       tag: 'Payments',
       id: 'deletePaymentLink',
@@ -266,10 +265,7 @@ export function linkOperations(links: PaymentLinks, publicUrl: () => string): An
       description: 'Its page answers 404 from then on. Payments made with it stay.',
       params: Type.Object({ linkId: Type.String() }),
       responses: { 204: { description: 'Removed.' }, 404: "There is no such link, or it is another merchant's." },
-      handle: async ({ ctx, params }) => {
-        await links.remove(merchantOf(ctx), params.linkId)
-        return { status: 204, body: null }
-      }
+      handle: ({ merchant, params }) => links.remove(merchant, params.linkId)
     })
   ]
 }

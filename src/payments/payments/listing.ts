@@ -15,7 +15,7 @@ import {
   pageQuery
 } from '../../engine/operations/keyset.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf, adminOperation, settingsRead } from '../../accounts/merchants/principal.ts'
+import { merchantOf, merchantOperation, adminOperation, settingsRead } from '../../accounts/merchants/principal.ts'
 import { PAYMENT_STATUSES, PaymentView, type Payment } from './schema.ts'
 import type { Payments } from './service.ts'
 import { nullableText, nullableInteger } from '../../engine/formats/text-patterns.ts'
@@ -96,7 +96,6 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
     defineOperation({
       ...settingsRead,
       id: 'listPayments',
-      method: 'GET',
       path: '/api/payments',
       summary: 'Payments, newest first, as a page or as CSV',
       description:
@@ -151,10 +150,9 @@ const customerRows = records({
 /** Customers as their payments name them: by email address, else by name. */
 export function customerOperations(database: Database): AnyOperation[] {
   return [
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'listCustomers',
-      method: 'GET',
       path: '/api/merchant/customers',
       summary: 'Customers with their payments, the latest first',
       description: `By the email address given with a payment, else by the name. Counts the newest ${MOST_SUMMED} payments.`,
@@ -164,7 +162,7 @@ export function customerOperations(database: Database): AnyOperation[] {
         ...pageQuery
       }),
       responses: { 200: { description: 'A bare array.', schema: Type.Array(Customer) } },
-      async handle({ ctx, query }) {
+      async handle({ merchant, query }) {
         const { skip, take } = pageRange(query, MOST_SUMMED)
         const like = query.text === undefined || query.text === '' ? null : containing(query.text)
         const rows = await withOwnPlan(database, sql =>
@@ -174,13 +172,13 @@ export function customerOperations(database: Database): AnyOperation[] {
               coalesce(sum(case when status = 'paid' then coalesce(received_sats, amount_sats) else received_sats end), 0)::bigint as sats
             from (
               select * from payments
-              where merchant_id = ${merchantOf(ctx).id} and coalesce(customer_email, customer_name) is not null
+              where merchant_id = ${merchant.id} and coalesce(customer_email, customer_name) is not null
                 ${like === null ? sql`` : sql`and (customer_name ilike ${like} or customer_email ilike ${like})`}
               order by created_at desc limit ${MOST_SUMMED}) as named
             group by coalesce(lower(customer_email), customer_name), customer_email is null
             order by last_at desc, 2, 1 limit ${take} offset ${skip}`)
         )
-        return { status: 200, body: rows.map(row => ({ ...row, lastAt: iso(row.lastAt) })) }
+        return rows.map(row => ({ ...row, lastAt: iso(row.lastAt) }))
       }
     })
   ]

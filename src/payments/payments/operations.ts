@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { merchantOf, merchantOperation } from '../../accounts/merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
@@ -15,10 +15,16 @@ const correlation = {
 
 const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
 const byInvoice = Type.Object({ invoiceId: Type.String({ 'x-judged': true }) })
-const reads = { ...common, mount: { use: 'merchant-api', chain: 'payments-read' } } as const
-const asks = { ...common, mount: { use: 'merchant-api', chain: 'payments-sync' }, params: byInvoice } as const
+const reads = { ...common, method: 'GET', mount: { use: 'merchant-api', chain: 'payments-read' } } as const
+const asks = {
+  ...common,
+  method: 'POST',
+  mount: { use: 'merchant-api', chain: 'payments-sync' },
+  params: byInvoice
+} as const
 const creates = {
   ...common,
+  method: 'POST',
   unaudited: true,
   mount: { use: 'merchant-api', chain: 'payments-create' },
   body: PaymentInput
@@ -40,7 +46,6 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
     defineOperation({
       ...creates,
       id: 'createPayment',
-      method: 'POST',
       path: '/api/payments',
       summary: 'Create a payment with a Lightning invoice and a page to pay it',
       description:
@@ -61,11 +66,10 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       }
     }),
     ...readings(payments),
-    defineOperation({
+    merchantOperation({
       ...asks,
       id: 'syncPayment',
       unaudited: true,
-      method: 'POST',
       path: '/api/payments/:invoiceId/sync',
       summary: 'Look up a payment at the payment provider',
       description:
@@ -77,15 +81,11 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         502: refused,
         503: unavailable
       },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId))
-      })
+      handle: async ({ merchant, params }) => payments.view(await payments.sync(merchant, params.invoiceId))
     }),
-    defineOperation({
+    merchantOperation({
       ...asks,
       id: 'cancelPayment',
-      method: 'POST',
       path: '/api/payments/:invoiceId/cancel',
       summary: 'Cancel an unpaid payment before it expires',
       description:
@@ -99,43 +99,32 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         502: refused,
         503: unavailable
       },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: payments.view(await payments.cancel(merchantOf(ctx), params.invoiceId))
-      })
+      handle: async ({ merchant, params }) => payments.view(await payments.cancel(merchant, params.invoiceId))
     })
   ]
 }
 
 function readings(payments: Payments): AnyOperation[] {
   return [
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'getPayment',
-      method: 'GET',
       path: '/api/payments/:invoiceId',
       summary: 'One payment',
       description: 'The stored state; the provider is not called. Fulfill the order when the status is paid.',
       params: byInvoice,
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: unavailable },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId))
-      })
+      handle: async ({ merchant, params }) => payments.view(await payments.get(merchant, params.invoiceId))
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'getPaymentByOrder',
-      method: 'GET',
       path: '/api/payments/order/:orderId',
       summary: 'Get a payment by your order ID; write a slash as %2F',
       description: 'Recovers a payment after a lost response: the orderId is unique among your payments.',
       params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: unavailable },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId))
-      })
+      handle: async ({ merchant, params }) => payments.view(await payments.byOrder(merchant, params.orderId))
     }),
     defineOperation({
       ...common,
@@ -178,7 +167,6 @@ export function checkoutOperations(payments: Payments): AnyOperation[] {
     defineOperation({
       ...creates,
       id: 'createCheckoutSession',
-      method: 'POST',
       path: '/api/checkout/sessions',
       summary: 'Create a payment and get the URL of its page',
       description:

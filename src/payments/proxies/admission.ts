@@ -215,7 +215,7 @@ export class ProxyAdmission {
       bindsDigest: price.meter === null,
       renewal: row.renewal === 'default' ? renewal : row.renewal,
       order,
-      grace: graceOf(row.formerPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
+      grace: graceOf(row.formerPrices, row.priceGrace, { method: ctx.method, path, merged }, chosen),
       releaseOn,
       afterCrash,
       closed: closed ? CLOSED : null,
@@ -231,7 +231,7 @@ export class ProxyAdmission {
       path: `${prepared.basePath}${rest}${query}`,
       requestHeaders: prepared.requestHeaders,
       responseHeaders: prepared.responseHeaders,
-      timeout: proxy.row.timeoutSeconds * 1000,
+      timeout: proxy.row.timeout * 1000,
       responseLimit: RESPONSE_LIMIT,
       tenant: `merchant:${proxy.row.merchantId}`,
       untrusted: new ProxyScope(

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
-import type { Context } from '../../engine/message/context.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { merchantOf, merchantOperation } from '../../accounts/merchants/principal.ts'
 import { ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
 import type { ProxyService } from './service.ts'
 
@@ -12,9 +11,8 @@ const capped = 'A cap of the plan was reached; paying an invoice does not help.'
 
 export function proxyOperations(proxies: ProxyService): AnyOperation[] {
   const common = { tag: 'proxies', access: 'merchant' } as const
-  const reads = { ...common, mount: { use: 'merchant-api', chain: 'proxies-read' } } as const
+  const reads = { ...common, method: 'GET', mount: { use: 'merchant-api', chain: 'proxies-read' } } as const
   const writes = { ...common, mount: { use: 'merchant-api', chain: 'proxies-write' } } as const
-  const merchant = (ctx: Context) => merchantOf(ctx)
   return [
     defineOperation({
       ...writes,
@@ -28,32 +26,30 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       body: ProxyInput,
       responses: { 201: { description: 'Created.', schema: ProxyView }, 402: capped },
       handle: async ({ ctx, body }) => {
-        const view = await proxies.create(merchant(ctx), body)
+        const view = await proxies.create(merchantOf(ctx), body)
         return { status: 201, body: view, headers: ['Location', `/api/proxy/${view.proxyId}`] }
       }
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'listProxies',
-      method: 'GET',
       path: '/api/proxy',
       summary: "List the merchant's proxies, newest first",
       description: 'Without deleted ones. The value of authHeader is never shown.',
       responses: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
-      handle: async ({ ctx }) => ({ status: 200, body: await proxies.list(merchant(ctx)) })
+      handle: ({ merchant }) => proxies.list(merchant)
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'getProxy',
-      method: 'GET',
       path: '/api/proxy/:proxyId',
       summary: 'One proxy',
       description: 'With its current prices and limits, without the value of authHeader.',
       params: ProxyId,
       responses: { 200: { description: 'The proxy.', schema: ProxyView }, 404: missing },
-      handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.get(merchant(ctx), params.proxyId) })
+      handle: ({ merchant, params }) => proxies.get(merchant, params.proxyId)
     }),
-    defineOperation({
+    merchantOperation({
       ...writes,
       id: 'updateProxy',
       method: 'PUT',
@@ -64,12 +60,9 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       params: ProxyId,
       body: ProxyChange,
       responses: { 200: { description: 'The updated proxy.', schema: ProxyView }, 402: capped, 404: missing },
-      handle: async ({ ctx, params, body }) => ({
-        status: 200,
-        body: await proxies.update(merchant(ctx), params.proxyId, body)
-      })
+      handle: ({ merchant, params, body }) => proxies.update(merchant, params.proxyId, body)
     }),
-    defineOperation({
+    merchantOperation({
       ...writes,
       id: 'deleteProxy',
       method: 'DELETE',
@@ -79,12 +72,9 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
         "Buyers are answered 404 from then on, those with a token too. It frees its place under the plan's cap.",
       params: ProxyId,
       responses: { 204: { description: 'Deleted.' }, 404: missing },
-      handle: async ({ ctx, params }) => {
-        await proxies.delete(merchant(ctx), params.proxyId)
-        return { status: 204, body: null }
-      }
+      handle: ({ merchant, params }) => proxies.delete(merchant, params.proxyId)
     }),
-    defineOperation({
+    merchantOperation({
       ...writes,
       id: 'testProxy',
       unaudited: true,
@@ -101,7 +91,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
         },
         404: missing
       },
-      handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.test(merchant(ctx), params.proxyId) })
+      handle: ({ merchant, params }) => proxies.test(merchant, params.proxyId)
     })
   ]
 }

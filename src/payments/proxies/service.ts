@@ -46,8 +46,8 @@ export interface ProxyServiceDependencies {
   readonly state: State
 }
 
-/** Retries on a taken id: merchants share names. */
-const ID_ATTEMPTS = 4
+/** Attempts at an unused id: merchants share names. */
+const DRAWS = 5
 const TEST_KEPT = 7 * 86_400_000
 
 /** Proxies of merchants (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
@@ -61,55 +61,44 @@ export class ProxyService {
   /** @throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a refused target */
   async create(merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
     this.#checkPrices(merchant, input)
-    const { clock, config, merchants } = this.#dependencies
+    const { clock, config, merchants, publicUrl, random, store } = this.#dependencies
     const now = clock.now()
-    const row: Omit<ProxyRow, 'proxyId' | 'authValue'> = {
+    const draft: Omit<ProxyRow, 'proxyId'> = {
       merchantId: merchant.id,
       name: input.name,
-      description: input.description ?? null,
-      targetBaseUrl: this.#target(input.targetBaseUrl),
+      description: null,
+      targetBaseUrl: input.targetBaseUrl,
       defaultPriceSats: input.defaultPriceSats,
-      defaultPrice: priceOfInput(input.defaultPrice ?? null, '/defaultPrice'),
-      endpoints: this.#endpoints(input.endpoints ?? []),
-      tokenValiditySeconds: input.tokenValiditySeconds ?? Math.floor(config().payment.tokenValidity / 1000),
-      timeoutSeconds: input.timeout ?? MAX_TIMEOUT_SECONDS,
-      renewal: input.renewal ?? 'default',
-      priceGraceSeconds: input.priceGrace ?? 0,
+      defaultPrice: null,
+      endpoints: [],
+      tokenValiditySeconds: Math.floor(config().payment.tokenValidity / 1000),
+      timeout: MAX_TIMEOUT_SECONDS,
+      renewal: 'default',
+      priceGrace: 0,
       formerPrices: [],
-      allowedMethods: input.allowedMethods ?? [],
-      allowedPaths: patternsOf(input.allowedPaths ?? []),
-      blockedPaths: patternsOf(input.blockedPaths ?? []),
-      authHeader: authHeaderOf(input.authHeader ?? null),
-      isActive: input.isActive ?? true,
-      isListed: input.isListed ?? false,
-      examples: input.examples ?? [],
+      allowedMethods: [],
+      allowedPaths: [],
+      blockedPaths: [],
+      authHeader: null,
+      authValue: null,
+      isActive: true,
+      isListed: false,
+      examples: [],
       createdAt: now,
       updatedAt: now
     }
-    checkMost(row)
     const caps = merchants.caps(merchant)
-    const inserted = async (attemptsLeft: number): Promise<ProxyRow> => {
-      const proxyId = newProxyId(input.name, this.#dependencies.random)
-      const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
-      checkAuth(whole)
+    for (let draw = 1; ; draw++) {
+      const row = this.#changed({ ...draft, proxyId: newProxyId(input.name, random) }, input)
       try {
-        const held = await this.#dependencies.store.insert(whole, caps.endpoints, countEndpoints)
-        if (held === null) return whole
-        throw (
-          overCap(
-            'endpoint',
-            merchant,
-            caps,
-            { current: held, requested: 1 },
-            `${this.#dependencies.publicUrl()}/problems`
-          ) ?? notFound()
-        )
+        const held = await store.insert(row, caps.endpoints, countEndpoints)
+        if (held === null) return await this.#view(merchant, row)
+        const use = { current: held, requested: 1 }
+        throw overCap('endpoint', merchant, caps, use, `${publicUrl()}/problems`) ?? notFound()
       } catch (error) {
-        if (attemptsLeft === 0 || !isUniqueViolation(error, 'proxies_pkey')) throw error
-        return await inserted(attemptsLeft - 1)
+        if (draw === DRAWS || !isUniqueViolation(error, 'proxies_pkey')) throw error
       }
     }
-    return await this.#view(merchant, await inserted(ID_ATTEMPTS))
   }
 
   async list(merchant: Merchant): Promise<ProxyView[]> {
@@ -127,7 +116,10 @@ export class ProxyService {
       ? await this.#dependencies.store.update(
           merchant.id,
           proxyId,
-          row => this.#changed(row, change),
+          row => {
+            const next = this.#changed(row, change)
+            return { ...next, formerPrices: withPrevious(row.formerPrices, row, next, next.updatedAt) }
+          },
           documentIn(change)
         )
       : null
@@ -172,7 +164,7 @@ export class ProxyService {
         method: 'GET',
         url: row.targetBaseUrl,
         headers,
-        timeout: row.timeoutSeconds * 1000
+        timeout: row.timeout * 1000
       })
       const success = status < 400
       return {
@@ -203,38 +195,30 @@ export class ProxyService {
     return row
   }
 
+  /** What `change` gives, checked, in place of the row's. */
   #changed(row: ProxyRow, change: ProxyChange): ProxyRow {
+    const { targetBaseUrl, defaultPrice, endpoints, allowedPaths, blockedPaths, authHeader, authValue } = change
+    const { openapi: _openapi, ...plain } = change
     const next: ProxyRow = {
       ...row,
-      name: change.name ?? row.name,
-      description: change.description ?? row.description,
-      targetBaseUrl: change.targetBaseUrl === undefined ? row.targetBaseUrl : this.#target(change.targetBaseUrl),
-      defaultPriceSats: change.defaultPriceSats ?? row.defaultPriceSats,
-      defaultPrice:
-        change.defaultPrice === undefined ? row.defaultPrice : priceOfInput(change.defaultPrice, '/defaultPrice'),
-      endpoints: change.endpoints === undefined ? row.endpoints : this.#endpoints(change.endpoints),
-      tokenValiditySeconds: change.tokenValiditySeconds ?? row.tokenValiditySeconds,
-      timeoutSeconds: change.timeout ?? row.timeoutSeconds,
-      renewal: change.renewal ?? row.renewal,
-      priceGraceSeconds: change.priceGrace ?? row.priceGraceSeconds,
-      allowedMethods: change.allowedMethods ?? row.allowedMethods,
-      allowedPaths: change.allowedPaths === undefined ? row.allowedPaths : patternsOf(change.allowedPaths),
-      blockedPaths: change.blockedPaths === undefined ? row.blockedPaths : patternsOf(change.blockedPaths),
-      authHeader: change.authHeader === undefined ? row.authHeader : authHeaderOf(change.authHeader),
-      authValue: change.authValue === undefined ? row.authValue : this.#sealed(change.authValue, row.proxyId),
-      isActive: change.isActive ?? row.isActive,
-      isListed: change.isListed ?? row.isListed,
-      examples: change.examples ?? row.examples,
+      ...plain,
+      targetBaseUrl: targetBaseUrl === undefined ? row.targetBaseUrl : this.#target(targetBaseUrl),
+      defaultPrice: defaultPrice === undefined ? row.defaultPrice : priceOfInput(defaultPrice, '/defaultPrice'),
+      endpoints: endpoints === undefined ? row.endpoints : this.#endpoints(endpoints),
+      allowedPaths: allowedPaths === undefined ? row.allowedPaths : patternsOf(allowedPaths),
+      blockedPaths: blockedPaths === undefined ? row.blockedPaths : patternsOf(blockedPaths),
+      authHeader: authHeader === undefined ? row.authHeader : authHeaderOf(authHeader),
+      authValue: authValue === undefined ? row.authValue : this.#sealed(authValue, row.proxyId),
       updatedAt: this.#dependencies.clock.now()
     }
     checkAuth(next)
-    if (row.authValue !== null && change.authValue === undefined && originOf(row) !== originOf(next))
+    if (row.authValue !== null && authValue === undefined && originOf(row) !== originOf(next))
       throw new ShortError(
         VALIDATION,
         'authValue: The address has another host, so the saved value is not sent there. Enter it again, or remove it.'
       )
     checkMost(next)
-    return { ...next, formerPrices: withPrevious(row.formerPrices, row, next, next.updatedAt) }
+    return next
   }
 
   #target(text: string): string {
@@ -269,29 +253,18 @@ export class ProxyService {
   async #view(merchant: Merchant, row: ProxyRow): Promise<ProxyView> {
     const { config, publicUrl, state } = this.#dependencies
     const tested = await quietly(state.get(testOf(row.proxyId)))
-    const problem = keyInSlot(merchant) === null ? NO_PROVIDER_KEY : (tested ?? null)
+    const { merchantId: _merchantId, formerPrices: _formerPrices, authValue, defaultPrice, ...shown } = row
     return {
-      proxyId: row.proxyId,
+      ...shown,
       proxyUrl: `${config().server.proxyUrl || publicUrl()}/l402/proxy/${row.proxyId}/`,
-      name: row.name,
-      description: row.description,
-      targetBaseUrl: row.targetBaseUrl,
-      defaultPriceSats: row.defaultPriceSats,
-      ...(row.defaultPrice === null ? {} : { defaultPrice: row.defaultPrice }),
+      ...(defaultPrice === null ? {} : { defaultPrice }),
       endpoints: [...row.endpoints],
-      tokenValiditySeconds: row.tokenValiditySeconds,
-      timeout: row.timeoutSeconds,
-      renewal: row.renewal,
-      priceGrace: row.priceGraceSeconds,
       allowedMethods: [...row.allowedMethods],
       allowedPaths: [...row.allowedPaths],
       blockedPaths: [...row.blockedPaths],
-      authHeader: row.authHeader,
-      hasAuthValue: row.authValue !== null,
-      isActive: row.isActive,
-      isListed: row.isListed,
+      hasAuthValue: authValue !== null,
       examples: [...row.examples],
-      problem,
+      problem: keyInSlot(merchant) === null ? NO_PROVIDER_KEY : (tested ?? null),
       createdAt: iso(row.createdAt),
       updatedAt: iso(row.updatedAt)
     }

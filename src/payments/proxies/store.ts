@@ -40,13 +40,14 @@ const proxyColumns = {
       stored.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null }))
   ),
   tokenValiditySeconds: integer(),
-  timeoutSeconds: integer(),
+  /** In seconds, like the next. */
+  timeout: integer('timeout_seconds'),
   renewal: column(
     null,
     (stored: 'default' | 'contract' | '402'): 'default' | Renewal => (stored === '402' ? 402 : stored),
     String
   ),
-  priceGraceSeconds: integer(),
+  priceGrace: integer('price_grace_seconds'),
   /** Latest first. */
   formerPrices: json((stored: readonly PreviousPrices[]) => stored),
   allowedMethods: texts(),

@@ -2,7 +2,7 @@ import { ListTotal, pageQuery } from '../../engine/operations/keyset.ts'
 import { Type, type Static } from 'typebox'
 import { once } from '../../engine/message/idempotency.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf, adminOperation } from '../../accounts/merchants/principal.ts'
+import { adminOperation, merchantOf, merchantOperation } from '../../accounts/merchants/principal.ts'
 import {
   refundDetails,
   RefundDetails,
@@ -27,7 +27,7 @@ const unavailable = 'The payment provider did not report the state of the refund
 
 export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
-  const reads = { ...common, mount: { use: 'merchant-api', chain: 'payments-read' } } as const
+  const reads = { ...common, method: 'GET', mount: { use: 'merchant-api', chain: 'payments-read' } } as const
   return [
     defineOperation({
       ...common,
@@ -68,36 +68,31 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         }
       }
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'listRefunds',
-      method: 'GET',
       path: '/api/refunds',
       summary: "The merchant's refunds, newest first",
       description:
         'What is pending or processing is looked up at the provider automatically; the list shows what was found last.',
       query: RefundQuery,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
-      handle: async ({ ctx, query }) => ({
-        status: 200,
-        body: (await refunds.list(merchantOf(ctx), query)).map(refund => refundDetails(refund, ctx.now))
-      })
+      handle: async ({ merchant, ctx, query }) =>
+        (await refunds.list(merchant, query)).map(refund => refundDetails(refund, ctx.now))
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'sumRefunds',
-      method: 'GET',
       path: '/api/refunds/total',
       summary: 'Count and sum of the refunds that match',
       description: 'Takes the filters of the list. Failed refunds count unless `status` leaves them out.',
       query: Type.Object({ status: RefundQuery.properties.status, text: RefundQuery.properties.text }),
       responses: { 200: { description: 'Over all that match.', schema: ListTotal } },
-      handle: async ({ ctx, query }) => ({ status: 200, body: await refunds.sum(merchantOf(ctx), query) })
+      handle: ({ merchant, query }) => refunds.sum(merchant, query)
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'listRefundsOfInvoice',
-      method: 'GET',
       path: '/api/refunds/invoice/:invoiceId',
       summary: 'List the refunds of one payment, newest first',
       description: 'Shows how much of a payment was refunded. Failed refunds do not count.',
@@ -106,26 +101,20 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
         404: "There is no such invoice, or it is another merchant's."
       },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: (await refunds.ofInvoice(merchantOf(ctx), params.invoiceId)).map(refund => refundDetails(refund, ctx.now))
-      })
+      handle: async ({ merchant, ctx, params }) =>
+        (await refunds.ofInvoice(merchant, params.invoiceId)).map(refund => refundDetails(refund, ctx.now))
     }),
-    defineOperation({
+    merchantOperation({
       ...reads,
       id: 'getRefund',
-      method: 'GET',
       path: '/api/refunds/:refundId',
       summary: 'One refund',
       description: 'The stored state. `message` says what to do about a refund that the provider has not acknowledged.',
       params: RefundId,
       responses: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: refundDetails(await refunds.get(merchantOf(ctx), params.refundId), ctx.now)
-      })
+      handle: async ({ merchant, ctx, params }) => refundDetails(await refunds.get(merchant, params.refundId), ctx.now)
     }),
-    defineOperation({
+    merchantOperation({
       ...common,
       id: 'syncRefund',
       unaudited: true,
@@ -142,10 +131,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         502: unavailable,
         503: unavailable
       },
-      handle: async ({ ctx, params }) => ({
-        status: 200,
-        body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId), ctx.now)
-      })
+      handle: async ({ merchant, ctx, params }) => refundDetails(await refunds.sync(merchant, params.refundId), ctx.now)
     })
   ]
 }

@@ -1,19 +1,11 @@
 import { defineError } from '../../platform/system/errors.ts'
-import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import { periodic, queue, type JobDeclaration, type Jobs, type Pace } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Counter, Metrics } from '../../platform/telemetry/metrics.ts'
-import {
-  given,
-  type WebhookTarget,
-  type Verdict,
-  type WebhookSender,
-  groupOf,
-  paceOf,
-  recordAttempt
-} from './delivery.ts'
+import { given, groupOf, paceOf, recordAttempt, sendWebhook, type Verdict } from './delivery.ts'
 import { PAUSED, REMOVED, type WebhookEndpoints } from './endpoints.ts'
 import type { AddedDelivery, ClaimedAttempt, PacedDelivery, WebhookStore } from './store.ts'
 
@@ -57,14 +49,13 @@ export interface WebhookParts {
   readonly endpoints: WebhookEndpoints
   readonly database: Database
   readonly jobs: Jobs
-  readonly merchants: Merchants
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
 }
 
 interface AttemptDependencies extends WebhookParts {
-  readonly sender: WebhookSender
+  readonly call: OutboundCall
   /** In milliseconds. */
   readonly times: { readonly backoff: readonly number[]; readonly timeout: number }
 }
@@ -184,19 +175,12 @@ export class WebhookAttempts {
 
   /** @throws the reason of `signal`; errors of reading the destination */
   async #send(id: string, { merchantId, endpointId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
-    const { database, endpoints, merchants, sender } = this.#dependencies
-    let destination: WebhookTarget | null
-    if (endpointId === null) {
-      const merchant = await merchants.byId(merchantId)
-      destination = merchant === null ? null : sender.first(merchant)
-      if (destination === null) return given('No webhook URL is set any more.', null, true)
-    } else {
-      const endpoint = await endpoints.find(database.sql, merchantId, endpointId)
-      if (endpoint === null) return given(REMOVED, null, true)
-      if (!endpoint.isActive) return given(PAUSED, null, true)
-      destination = sender.further(endpoint)
-    }
-    return await sender.send(destination, { id, merchantId, body }, signal)
+    const { database, endpoints, times } = this.#dependencies
+    const target = await endpoints.target(database.sql, merchantId, endpointId)
+    if (target === null) return given(endpointId === null ? 'No webhook URL is set any more.' : REMOVED, null, true)
+    if (!target.isActive) return given(PAUSED, null, true)
+    const dependencies = { ...this.#dependencies, timeout: times.timeout }
+    return await sendWebhook(dependencies, target, { id, merchantId, body }, signal)
   }
 
   /** Null when this number was already written. */
@@ -208,10 +192,9 @@ export class WebhookAttempts {
   ): Promise<'delivered' | 'retried' | 'failed' | null> {
     const { clock, database, jobs, store } = this.#dependencies
     const endedAt = clock.now()
+    const pause = this.#dependencies.times.backoff[claimed.attempt - 1]
     const next =
-      verdict.error === null || verdict.final || !claimed.retries
-        ? null
-        : nextAttemptAt(claimed.attempt, endedAt, this.#dependencies.times.backoff)
+      verdict.error === null || verdict.final || !claimed.retries || pause === undefined ? null : endedAt + pause
     const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
     const { url, responseStatus, responseBody, error, took } = verdict
     return await database.transaction(async sql => {
@@ -243,17 +226,8 @@ export class WebhookAttempts {
   }
 }
 
-/** Milliseconds of one attempt including DNS (contract, Events 5 and Limits: Outbound webhook). */
-export const ATTEMPT_TIMEOUT = 10_000
-
-/** Milliseconds from the end of each failed attempt to the next (contract, Events 5; decision 160). */
-export const BACKOFF: readonly number[] = Object.freeze([30_000, 60_000, 120_000, 240_000, 480_000])
-
 /**
- * Due time of the next attempt; null when the event has permanently failed. `failed`
- * counts the one that ended at `endedAt`.
+ * Milliseconds of one attempt including DNS, and from the end of each failed one to the next, after the last of which
+ * the event has permanently failed (contract, Events 5 and Limits: Outbound webhook; decision 160).
  */
-export function nextAttemptAt(failed: number, endedAt: number, backoff: readonly number[] = BACKOFF): number | null {
-  const pause = backoff[failed - 1]
-  return pause === undefined ? null : endedAt + pause
-}
+export const CONTRACT_TIMES = { timeout: 10_000, backoff: [30_000, 60_000, 120_000, 240_000, 480_000] } as const

@@ -1,12 +1,10 @@
 import { errors } from 'undici'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import type { OutboundCall, OutboundResponse } from '../../engine/upstream/outbound.ts'
-import type { Merchant } from '../../accounts/merchants/schema.ts'
-import type { Merchants } from '../../accounts/merchants/service.ts'
 import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
+import type { WebhookTarget } from './endpoints.ts'
 import { createRequire } from 'node:module'
 import { createHmac } from 'node:crypto'
 import type { TransactionSql } from '../../platform/database/database.ts'
@@ -60,13 +58,6 @@ export function responseText(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
 }
 
-/** Address and signing secret; null without a secret. */
-export interface WebhookTarget {
-  readonly url: string
-  /** @throws UnsealError */
-  secret(): Secret<string> | null
-}
-
 /** Result of an attempt. */
 export interface Verdict extends Sent {
   readonly url: string | null
@@ -76,9 +67,7 @@ export interface Verdict extends Sent {
   readonly took: number | null
 }
 
-interface WebhookSenderDependencies {
-  readonly endpoints: WebhookEndpoints
-  readonly merchants: Merchants
+export interface SendDependencies {
   readonly call: OutboundCall
   readonly clock: Clock
   readonly log: Log
@@ -86,70 +75,52 @@ interface WebhookSenderDependencies {
   readonly timeout: number
 }
 
-/** Sends signed requests to merchants' servers. */
-export class WebhookSender {
-  readonly #dependencies: WebhookSenderDependencies
-
-  constructor(dependencies: WebhookSenderDependencies) {
-    this.#dependencies = dependencies
+/**
+ * Sends one signed request to a merchant's server.
+ * @throws the reason of `signal`
+ */
+export async function sendWebhook(
+  { call, clock, log, timeout }: SendDependencies,
+  { url, secret: read }: WebhookTarget,
+  { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
+  signal: AbortSignal | null = null
+): Promise<Verdict> {
+  const bytes = Buffer.from(body, 'utf8')
+  let signature: string
+  try {
+    const secret = read()
+    if (secret === null) return given('No webhook secret is set any more.', url, true)
+    signature = signatureHeader(secret, clock.now(), bytes)
+  } catch (error) {
+    if (!(error instanceof UnsealError)) throw error
+    log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
+    return given('The webhook secret cannot be read.', url, false)
   }
-
-  first(merchant: Merchant): WebhookTarget | null {
-    const { webhookUrl: url } = merchant
-    return url === null ? null : { url, secret: () => this.#dependencies.merchants.webhookSecret(merchant) }
-  }
-
-  further(endpoint: WebhookEndpoint): WebhookTarget {
-    return { url: endpoint.url, secret: () => this.#dependencies.endpoints.secretOf(endpoint) }
-  }
-
-  /**
-   * Sends one signed request to a merchant's server.
-   * @throws the reason of `signal`
-   */
-  async send(
-    { url, secret: read }: WebhookTarget,
-    { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
-    signal?: AbortSignal
-  ): Promise<Verdict> {
-    const { call, clock, log, timeout } = this.#dependencies
-    const bytes = Buffer.from(body, 'utf8')
-    let signature: string
-    try {
-      const secret = read()
-      if (secret === null) return given('No webhook secret is set any more.', url, true)
-      signature = signatureHeader(secret, clock.now(), bytes)
-    } catch (error) {
-      if (!(error instanceof UnsealError)) throw error
-      log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
-      return given('The webhook secret cannot be read.', url, false)
-    }
-    const headers = [
-      'Content-Type',
-      'application/json',
-      'User-Agent',
-      USER_AGENT,
-      'X-Service-Signature',
-      signature,
-      'X-Correlation-Id',
-      id
-    ]
-    const startedAt = clock.now()
-    try {
-      const answer = await call({
-        method: 'POST',
-        url,
-        headers,
-        body: bytes,
-        timeout,
-        keep: KEPT_RESPONSE_BYTES,
-        ...(signal === undefined ? {} : { signal })
-      })
-      return { ...answered(answer), url, final: false, took: clock.now() - startedAt }
-    } catch (error) {
-      signal?.throwIfAborted()
-      return { ...unanswered(error), url, final: false, took: clock.now() - startedAt }
-    }
+  const headers = [
+    'Content-Type',
+    'application/json',
+    'User-Agent',
+    USER_AGENT,
+    'X-Service-Signature',
+    signature,
+    'X-Correlation-Id',
+    id
+  ]
+  const startedAt = clock.now()
+  try {
+    const answer = await call({
+      method: 'POST',
+      url,
+      headers,
+      body: bytes,
+      timeout,
+      keep: KEPT_RESPONSE_BYTES,
+      ...(signal === null ? {} : { signal })
+    })
+    return { ...answered(answer), url, final: false, took: clock.now() - startedAt }
+  } catch (error) {
+    signal?.throwIfAborted()
+    return { ...unanswered(error), url, final: false, took: clock.now() - startedAt }
   }
 }
 
@@ -162,7 +133,7 @@ const manifest: unknown = createRequire(import.meta.url)('boltgate/package.json'
 const version =
   typeof manifest === 'object' && manifest !== null && 'version' in manifest ? String(manifest.version) : 'unknown'
 
-export const USER_AGENT = `boltgate/${version}`
+const USER_AGENT = `boltgate/${version}`
 
 /**
  * X-Service-Signature: `t=<unix seconds>,v1=<hex>`, the hex being HMAC-SHA256 of `<t>.<raw body>`, keyed with the UTF-8

@@ -31,22 +31,33 @@ export type WebhookEndpoint = RecordOf<typeof endpointColumns>
 const endpointRows = records(endpointColumns)
 
 /** An endpoint with its secret, shown only once. */
-interface IssuedEndpoint {
+export interface IssuedEndpoint {
   readonly endpoint: WebhookEndpoint
   readonly secret: Secret<string>
 }
 
-type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
+export type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
 
 export interface WebhookEndpointsDependencies {
   readonly database: Database
   readonly store: WebhookStore
-  readonly merchants: Pick<Merchants, 'caps'>
+  readonly merchants: Pick<Merchants, 'byId' | 'caps' | 'webhookSecret'>
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random
   /** Whether private addresses are refused. */
   readonly production: boolean
+}
+
+/** Address and signing secret of an endpoint. */
+export interface WebhookTarget {
+  readonly url: string
+  readonly isActive: boolean
+  /**
+   * Null without one.
+   * @throws UnsealError
+   */
+  secret(): Secret<string> | null
 }
 
 export const REMOVED = 'The webhook endpoint was removed.'
@@ -80,9 +91,18 @@ export class WebhookEndpoints {
       select * from webhook_endpoints where merchant_id = ${merchantId} and id = ${id}`)
   }
 
-  /** @throws UnsealError */
-  secretOf({ id, secret }: WebhookEndpoint): Secret<string> {
-    return this.#dependencies.sealer.open(secret, placeOf(id))
+  /** Where events go; the account's first endpoint without an id. Null where there is none. */
+  async target(sql: Sql | TransactionSql, merchantId: number, id: string | null): Promise<WebhookTarget | null> {
+    const { merchants, sealer } = this.#dependencies
+    if (id !== null) {
+      const endpoint = await this.find(sql, merchantId, id)
+      return endpoint && { ...endpoint, secret: () => sealer.open(endpoint.secret, placeOf(id)) }
+    }
+    const merchant = await merchants.byId(merchantId)
+    const url = merchant?.webhookUrl ?? null
+    return merchant === null || url === null
+      ? null
+      : { url, isActive: true, secret: () => merchants.webhookSecret(merchant) }
   }
 
   /** @throws GateError 403 at the plan's limit; ShortError 400 for a refused address */

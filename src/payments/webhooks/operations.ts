@@ -1,28 +1,19 @@
 import { Type, type Static } from 'typebox'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantOf, settingsRead, settingsWrite } from '../../accounts/merchants/principal.ts'
-import {
-  DeliveryPage,
-  DeliveryQuery,
-  DeliverySentView,
-  DeliveryView,
-  TestView,
-  WEBHOOK_EVENTS,
-  type WebhookEvent
-} from './schema.ts'
+import { merchantOf, merchantOperation, settingsRead, settingsWrite } from '../../accounts/merchants/principal.ts'
+import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView, WEBHOOK_EVENTS } from './schema.ts'
 import type { Webhooks } from './service.ts'
 import { nullableText } from '../../engine/formats/text-patterns.ts'
-import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { iso, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { WebhookFacts } from '../../engine/openapi/openapi.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
+import type { EndpointChoice, IssuedEndpoint, WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
 
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   return [
     defineOperation({
       ...settingsRead,
       id: 'listWebhookDeliveries',
-      method: 'GET',
       path: '/api/merchant/webhooks/deliveries',
       summary: 'List webhook deliveries of the last 30 days with their outcome, newest first',
       description:
@@ -38,10 +29,9 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
         return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
       }
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'getWebhookDelivery',
-      method: 'GET',
       path: '/api/merchant/webhooks/deliveries/:id',
       summary: 'Get a webhook delivery with its body',
       description: 'The body is the same in every attempt; compare it with what your server read.',
@@ -50,9 +40,9 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
         200: { description: 'The delivery and what was sent.', schema: DeliverySentView },
         404: "There is no such delivery, or it is another account's."
       },
-      handle: async ({ ctx, params }) => ({ status: 200, body: await webhooks.get(merchantOf(ctx), params.id) })
+      handle: ({ merchant, params }) => webhooks.get(merchant, params.id)
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'resendWebhookDelivery',
       method: 'POST',
@@ -69,9 +59,9 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
         400: 'No webhook URL is set; the endpoint is paused or was removed.',
         404: "There is no such delivery, or it is another account's."
       },
-      handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
+      handle: ({ merchant, params }) => webhooks.resend(merchant, params.id)
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'testWebhook',
       method: 'POST',
@@ -84,7 +74,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
         200: { description: 'Sent. isDelivered has the outcome.', schema: TestView },
         400: 'No webhook URL is set.'
       },
-      handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx), null) })
+      handle: ({ merchant }) => webhooks.test(merchant, null)
     })
   ]
 }
@@ -210,18 +200,20 @@ const events = Type.Array(Type.Enum([ALL, ...WEBHOOK_EVENTS]), {
   description: 'Events that it gets; `["*"]` for all.'
 })
 const isActive = Type.Boolean({ description: 'false pauses it. Its pending deliveries fail, and can be resent.' })
+const EndpointChange = Type.Object({
+  url: Type.Optional(url),
+  events: Type.Optional(events),
+  isActive: Type.Optional(isActive)
+})
 const missing = 'The account has no such endpoint.'
 const refused = 'The address cannot be used, or there is no such event.'
 const byId = Type.Object({ endpointId: Type.String() })
 function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): EndpointView {
-  return {
-    endpointId: id,
-    isFirst: false,
-    url,
-    events: [...(events ?? [ALL])],
-    isActive,
-    createdAt: new Date(createdAt).toISOString()
-  }
+  return { endpointId: id, isFirst: false, url, events: [...(events ?? [ALL])], isActive, createdAt: iso(createdAt) }
+}
+
+function issued({ endpoint, secret }: IssuedEndpoint): Static<typeof NewEndpoint> {
+  return { ...view(endpoint), webhookSecret: secret.reveal() }
 }
 
 function firstOf({ webhookUrl }: Merchant): EndpointView[] {
@@ -230,27 +222,23 @@ function firstOf({ webhookUrl }: Merchant): EndpointView[] {
     : [{ endpointId: 'first', isFirst: true, url: webhookUrl, events: [ALL], isActive: true, createdAt: null }]
 }
 
-function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): readonly WebhookEvent[] | null {
-  const single = (names ?? [ALL]).filter(name => name !== ALL)
-  return names === undefined || names.includes(ALL) ? null : single
+function choiceOf({ events, ...choice }: Static<typeof EndpointChange>): Partial<EndpointChoice> {
+  const names = events?.filter(name => name !== ALL)
+  return { ...choice, ...(names === undefined ? {} : { events: names.length === events?.length ? names : null }) }
 }
 
 export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
   return [
-    defineOperation({
+    merchantOperation({
       ...settingsRead,
       id: 'listWebhookEndpoints',
-      method: 'GET',
       path: '/api/merchant/webhooks/endpoints',
       summary: 'Webhook endpoints of the account and their events',
       description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while no URL is set.',
       responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
-      handle: async ({ ctx }) => {
-        const merchant = merchantOf(ctx)
-        return { status: 200, body: [...firstOf(merchant), ...(await endpoints.list(merchant.id)).map(view)] }
-      }
+      handle: async ({ merchant }) => [...firstOf(merchant), ...(await endpoints.list(merchant.id)).map(view)]
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'createWebhookEndpoint',
       method: 'POST',
@@ -259,22 +247,16 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       description:
         'Each event becomes a delivery of its own for every endpoint that wants it, with its own attempts and its own secret. ' +
         'The account may have as many as `limits.maxWebhookEndpoints` of its subscription, and the first one has its place among them.',
-      body: Type.Object({ url, events: Type.Optional(events), isActive: Type.Optional(isActive) }),
+      body: Type.Object({ ...EndpointChange.properties, url }),
       responses: {
         201: { description: 'It receives events from now on.', schema: NewEndpoint },
         400: refused,
         403: 'The plan allows no more endpoints.'
       },
-      handle: async ({ ctx, body }) => {
-        const { endpoint, secret } = await endpoints.create(merchantOf(ctx), {
-          url: body.url,
-          events: chosen(body.events),
-          isActive: body.isActive ?? true
-        })
-        return { status: 201, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
-      }
+      handle: async ({ merchant, body }) =>
+        issued(await endpoints.create(merchant, { events: null, isActive: true, ...choiceOf(body), url: body.url }))
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'changeWebhookEndpoint',
       method: 'PUT',
@@ -283,28 +265,16 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       description:
         'What waits is sent to the new address. What waits for one that is paused has failed, which the list of deliveries says, and can be sent again later.',
       params: byId,
-      body: Type.Object({
-        url: Type.Optional(url),
-        events: Type.Optional(events),
-        isActive: Type.Optional(isActive)
-      }),
+      body: EndpointChange,
       responses: {
         200: { description: 'The updated endpoint. Omitted fields keep their value.', schema: EndpointView },
         400: refused,
         404: missing
       },
-      handle: async ({ ctx, params, body }) => ({
-        status: 200,
-        body: view(
-          await endpoints.change(merchantOf(ctx).id, params.endpointId, {
-            ...(body.url === undefined ? {} : { url: body.url }),
-            ...(body.events === undefined ? {} : { events: chosen(body.events) }),
-            ...(body.isActive === undefined ? {} : { isActive: body.isActive })
-          })
-        )
-      })
+      handle: async ({ merchant, params, body }) =>
+        view(await endpoints.change(merchant.id, params.endpointId, choiceOf(body)))
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'rotateWebhookSecret',
       method: 'POST',
@@ -313,12 +283,9 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       description: 'All further attempts are signed with the new secret, also those of earlier events.',
       params: byId,
       responses: { 200: { description: 'The new secret, shown only once.', schema: NewEndpoint }, 404: missing },
-      handle: async ({ ctx, params }) => {
-        const { endpoint, secret } = await endpoints.rotate(merchantOf(ctx).id, params.endpointId)
-        return { status: 200, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
-      }
+      handle: async ({ merchant, params }) => issued(await endpoints.rotate(merchant.id, params.endpointId))
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'testWebhookEndpoint',
       method: 'POST',
@@ -331,12 +298,10 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
         400: 'It is the first, and no webhook URL is set.',
         404: missing
       },
-      handle: async ({ ctx, params: { endpointId } }) => ({
-        status: 200,
-        body: await webhooks.test(merchantOf(ctx), endpointId === 'first' ? null : endpointId)
-      })
+      handle: ({ merchant, params: { endpointId } }) =>
+        webhooks.test(merchant, endpointId === 'first' ? null : endpointId)
     }),
-    defineOperation({
+    merchantOperation({
       ...settingsWrite,
       id: 'removeWebhookEndpoint',
       method: 'DELETE',
@@ -345,10 +310,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       description: 'Its deliveries stay in the list for 30 days.',
       params: byId,
       responses: { 204: { description: 'Removed.' }, 404: missing },
-      handle: async ({ ctx, params }) => {
-        await endpoints.remove(merchantOf(ctx).id, params.endpointId)
-        return { status: 204, body: null }
-      }
+      handle: ({ merchant, params }) => endpoints.remove(merchant.id, params.endpointId)
     })
   ]
 }

@@ -10,8 +10,8 @@ import { defineError } from '../../platform/system/errors.ts'
 import type { Sql, TransactionSql } from '../../platform/database/database.ts'
 import { rowId, type Random } from '../../platform/system/ids.ts'
 import type { OutboundCall } from '../../engine/upstream/outbound.ts'
-import { WebhookAttempts, ATTEMPT_TIMEOUT, BACKOFF, type WebhookParts } from './attempts.ts'
-import { WebhookSender, paceOf } from './delivery.ts'
+import { WebhookAttempts, CONTRACT_TIMES, type WebhookParts } from './attempts.ts'
+import { paceOf, sendWebhook } from './delivery.ts'
 import { endpointMissing } from './endpoints.ts'
 import {
   deliveryView,
@@ -50,14 +50,10 @@ const PURGED_AT_ONCE = 1_000
 export class Webhooks {
   readonly #dependencies: WebhooksDependencies
   readonly attempts: WebhookAttempts
-  readonly #sender: WebhookSender
 
   constructor(dependencies: WebhooksDependencies) {
-    const times = dependencies.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
-    const sender = new WebhookSender({ ...dependencies, timeout: times.timeout })
     this.#dependencies = dependencies
-    this.#sender = sender
-    this.attempts = new WebhookAttempts({ ...dependencies, sender, times })
+    this.attempts = new WebhookAttempts({ times: CONTRACT_TIMES, ...dependencies })
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -190,22 +186,21 @@ export class Webhooks {
    * @throws ShortError 400 without a webhook URL, 404 for an unknown endpoint
    */
   async test(merchant: Merchant, endpointId: string | null): Promise<TestView> {
-    const { clock, database, endpoints, random } = this.#dependencies
-    const endpoint = endpointId === null ? null : await endpoints.find(database.sql, merchant.id, endpointId)
-    if (endpointId !== null && endpoint === null) throw endpointMissing()
-    const destination = endpoint === null ? this.#sender.first(merchant) : this.#sender.further(endpoint)
-    if (destination === null) throw new ShortError(WEBHOOK_URL_MISSING, 'No webhook URL is set')
+    const { clock, database, endpoints, random, times = CONTRACT_TIMES } = this.#dependencies
+    const target = await endpoints.target(database.sql, merchant.id, endpointId)
+    if (target === null)
+      throw endpointId === null ? new ShortError(WEBHOOK_URL_MISSING, 'No webhook URL is set') : endpointMissing()
     const sentAt = clock.now()
     const id = rowId(sentAt, random)
-    const { error, responseStatus, responseBody } = await this.#sender.send(destination, {
-      id,
-      merchantId: merchant.id,
-      body: testPayload(merchant.id, id, sentAt)
-    })
+    const { error, responseStatus, responseBody } = await sendWebhook(
+      { ...this.#dependencies, timeout: times.timeout },
+      target,
+      { id, merchantId: merchant.id, body: testPayload(merchant.id, id, sentAt) }
+    )
     return {
       id,
       isDelivered: error === null,
-      url: destination.url,
+      url: target.url,
       responseStatus,
       responseBody,
       error,
@@ -273,7 +268,7 @@ export function testMark(merchantId: number): { isTest?: true } {
 }
 
 /** Body of `l402.challenge.paid` (contract, Events 3; decision 158). `event` tells it from payments. */
-export function challengePayload(challenge: PaidChallenge, merchantId: number): string {
+function challengePayload(challenge: PaidChallenge, merchantId: number): string {
   return JSON.stringify({
     event: 'l402.challenge.paid',
     paymentHash: challenge.paymentHash,

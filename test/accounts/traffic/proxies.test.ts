@@ -9,7 +9,7 @@ import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { buy, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { nothingMeasured, percentileMs } from '../../../src/accounts/traffic/measured.ts'
-import { ProxyTraffic } from '../../../src/accounts/traffic/proxy-traffic.ts'
+import { Traffic } from '../../../src/accounts/traffic/traffic.ts'
 
 const MINUTE = 60_000
 const DAY = 1440 * MINUTE
@@ -59,16 +59,20 @@ await t.test('a merchant reads the traffic of its own proxies only', async t => 
     t.equal((await gateway.merchantSend('GET', `/api/merchant/traffic?${query}`)).status, 400, query)
 
   await gateway.close()
-  const traffic = new ProxyTraffic(store, systemClock)
+  const traffic = new Traffic(store, systemClock)
   const hour = { from: now - 60 * MINUTE, to: now + 60 * MINUTE }
-  t.match((await traffic.sums(gateway.merchant.id, proxyId, hour, '1h')).total, {
+  t.match((await traffic.ofProxies(gateway.merchant.id, proxyId, hour, '1h')).total, {
     requests: 4,
     asked: 1,
     paidRequests: 2,
     clientErrors: 1,
     serverErrors: 0
   })
-  t.match((await traffic.sums(gateway.merchant.id + 1, proxyId, hour, '1h')).total, { requests: 0 }, 'not of another')
+  t.match(
+    (await traffic.ofProxies(gateway.merchant.id + 1, proxyId, hour, '1h')).total,
+    { requests: 0 },
+    'not of another'
+  )
 })
 
 await eachDatabase(

@@ -127,27 +127,24 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     const sealed = (slot: 'primary' | 'alternate') =>
       testSealer.seal(`key of ${slot}`, { table: 'merchants', column: `${slot}_key`, row: String(id) })
     count++
-    const made = await merchants.insert({
-      id,
-      name: 'Acme',
-      email: `acme-${count}@example.com`,
-      keyId: `key${count}`,
-      keyDigest: Buffer.alloc(32),
-      planTier: 'individual',
-      subscription: {
+    const made = await merchants.insert(
+      {
+        id,
+        name: 'Acme',
+        email: `acme-${count}@example.com`,
+        keyId: `key${count}`,
+        keyDigest: Buffer.alloc(32),
+        planTier: 'individual',
+        isActive: true,
         subscriptionStatus: 'active',
-        currentPeriodEnd: null,
-        billingCustomerId: null,
-        billingSubscriptionId: null
+        refundsEnabled: true,
+        multiCurrencyEnabled: true,
+        l402Enabled: true,
+        primaryKey: sealed('primary'),
+        alternateKey: sealed('alternate')
       },
-      flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true },
-      providerChoice: null,
-      primaryKey: sealed('primary'),
-      alternateKey: sealed('alternate'),
-      webhookUrl: null,
-      webhookSecret: null,
-      now: clock.now()
-    })
+      clock.now()
+    )
     accounts.set(id, made)
     return made
   }

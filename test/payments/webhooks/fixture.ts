@@ -7,20 +7,18 @@ import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { numericId, systemRandom } from '../../../src/platform/system/ids.ts'
-import { silentLog } from '../../../src/platform/telemetry/log.ts'
-import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
+import { numericId } from '../../../src/platform/system/ids.ts'
 import { AddressGuard, type ResolveName } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { endpointOperations, webhookOperations } from '../../../src/payments/webhooks/operations.ts'
 import type { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
-import { Webhooks, type WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
-import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
+import type { Webhooks, WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
 import { aPayment } from '../payments/fixture.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { accountsOf, anAccount, endpointsOf } from './accounts.ts'
+import { testMerchants } from '../../support/merchants.ts'
+import { anAccount, endpointsOf, webhooksOf } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
 
@@ -112,26 +110,14 @@ export async function fixture(
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
   await database.sql`delete from fake_jobs`
-  const merchants = accountsOf(database, clock)
+  const merchants = testMerchants(database, clock)
   const guard = new AddressGuard({
     production: options.production ?? false,
     resolve: options.resolve ?? (async () => [])
   })
   const endpoints = endpointsOf(database, clock, options.production)
   const another = (different: Partial<WebhooksDependencies>) =>
-    new Webhooks({
-      store: new WebhookStore(database),
-      endpoints,
-      database,
-      jobs,
-      merchants,
-      call: outboundCall(guard),
-      clock,
-      random: systemRandom,
-      log: silentLog,
-      metrics: new Metrics(),
-      ...different
-    })
+    webhooksOf({ database, clock, jobs, endpoints, call: outboundCall(guard), ...different })
   const webhooks = another({})
   jobs.declare(webhooks.jobs)
   const changes = new PaymentChanges({

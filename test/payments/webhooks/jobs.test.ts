@@ -4,18 +4,15 @@ import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
-import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
-import { Webhooks, type WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
-import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
+import type { WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/gateway-process.ts'
-import { accountsOf, anAccount, endpointsOf } from './accounts.ts'
+import { testMerchants } from '../../support/merchants.ts'
+import { anAccount, webhooksOf } from './accounts.ts'
 import { insertPayment, type DeliveryRow } from './fixture.ts'
 
 interface Paying {
@@ -34,22 +31,9 @@ interface Running {
 /** Webhooks over the queue of the product; `times` other than the contract's where they are given. */
 async function running(t: T, database: Database, times?: WebhooksDependencies['times']): Promise<Running> {
   const clock = systemClock
-  const metrics = new Metrics()
-  const merchants = accountsOf(database, clock)
-  const jobs = new DatabaseJobs({ database, clock, log: silentLog, metrics, patience: 50 })
-  const webhooks = new Webhooks({
-    store: new WebhookStore(database),
-    endpoints: endpointsOf(database, clock),
-    database,
-    jobs,
-    merchants,
-    call: outboundCall(new AddressGuard({ production: false })),
-    clock,
-    random: systemRandom,
-    log: silentLog,
-    metrics,
-    ...(times === undefined ? {} : { times })
-  })
+  const merchants = testMerchants(database, clock)
+  const jobs = new DatabaseJobs({ database, clock, log: silentLog, metrics: new Metrics(), patience: 50 })
+  const webhooks = webhooksOf({ database, clock, jobs, ...(times === undefined ? {} : { times }) })
   jobs.declare(webhooks.jobs)
   await jobs.start()
   t.teardown(() => jobs.close())

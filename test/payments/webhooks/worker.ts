@@ -8,30 +8,20 @@ import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock as clock } from '../../../src/platform/system/clock.ts'
 import { openDatabase } from '../../../src/platform/database/database.ts'
-import { systemRandom } from '../../../src/platform/system/ids.ts'
 import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog as log } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
-import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
-import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
-import { Webhooks } from '../../../src/payments/webhooks/service.ts'
-import { WebhookStore } from '../../../src/payments/webhooks/store.ts'
-import { accountsOf, endpointsOf } from './accounts.ts'
+import { webhooksOf } from './accounts.ts'
 
 const [url = '', dataDir = ''] = process.argv.slice(2)
 const database = await openDatabase({ url, dataDir, log, clock })
 const metrics = new Metrics()
 const jobs = new DatabaseJobs({ database, clock, log, metrics })
 const store = new PaymentStore(database)
-const webhooks = new Webhooks({
-  store: new WebhookStore(database),
-  endpoints: endpointsOf(database, clock),
+const webhooks = webhooksOf({
   database,
-  jobs,
-  merchants: accountsOf(database, clock),
-  call: outboundCall(new AddressGuard({ production: false })),
   clock,
-  random: systemRandom,
+  jobs,
   log,
   metrics,
   // The contract's times, divided by a hundred and by ten.

@@ -116,27 +116,22 @@ export async function producer(
     merchant: async (tier = 'individual') => {
       const id = await store.nextId()
       merchants++
-      return await store.insert({
-        id,
-        name: 'Acme',
-        email: `acme-${process.pid}-${merchants}@example.com`,
-        keyId: `key${process.pid}x${merchants}`,
-        keyDigest: Buffer.alloc(32),
-        planTier: tier,
-        subscription: {
+      return await store.insert(
+        {
+          id,
+          name: 'Acme',
+          email: `acme-${process.pid}-${merchants}@example.com`,
+          keyId: `key${process.pid}x${merchants}`,
+          keyDigest: Buffer.alloc(32),
+          planTier: tier,
+          isActive: true,
           subscriptionStatus: 'active',
-          currentPeriodEnd: null,
-          billingCustomerId: null,
-          billingSubscriptionId: null
+          refundsEnabled: false,
+          multiCurrencyEnabled: false,
+          l402Enabled: true
         },
-        flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true },
-        providerChoice: null,
-        primaryKey: null,
-        alternateKey: null,
-        webhookUrl: null,
-        webhookSecret: null,
-        now: base.clock.now()
-      })
+        base.clock.now()
+      )
     }
   }
   return made
