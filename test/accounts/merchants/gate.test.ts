@@ -5,13 +5,6 @@ import { aMerchant } from './a-merchant.ts'
 
 const now = Date.parse('2026-11-21T12:00:00.000Z')
 
-t.test('Account inactive | merchant deactivated | contact_support: and no further members', t => {
-  const error = gate(aMerchant({ isActive: false }), null, now)
-  t.equal(error?.status, 403)
-  t.same(error?.members(), { error: 'Account inactive', message: error?.message, action_required: 'contact_support' })
-  t.end()
-})
-
 t.test('the free plan skips the subscription rows whatever billing says', t => {
   fc.assert(
     fc.property(

@@ -11,46 +11,6 @@ const done = (...given: Parameters<typeof quickstart>) =>
     .steps.filter(step => step.isCompleted)
     .map(step => step.stepNumber)
 
-t.test(
-  'Quickstart: merchantId, merchantName, completedSteps, totalSteps, requiredStepsCompleted, requiredStepsTotal, isReadyForProduction, steps[]',
-  async t => {
-    const { steps, ...head } = quickstart(aMerchant(), nothing, url)
-    t.same(head, {
-      merchantId: 7,
-      merchantName: 'Acme',
-      completedSteps: 1,
-      totalSteps: 5,
-      requiredStepsCompleted: 1,
-      requiredStepsTotal: 4,
-      isReadyForProduction: false
-    })
-    for (const step of steps) {
-      t.same(Object.keys(step), [
-        'stepNumber',
-        'title',
-        'description',
-        'endpoint',
-        'exampleRequest',
-        'isCompleted',
-        'isRequired'
-      ])
-      t.match(step.endpoint, /^(GET|POST|PUT) \/api\/[a-z/-]+$/)
-      t.ok(step.title !== '' && step.description !== '')
-    }
-    t.same(
-      steps.map(step => step.stepNumber),
-      [1, 2, 3, 4, 5]
-    )
-  }
-)
-
-t.test('four steps are required, a proxy or challenge is optional (decision 74)', async t => {
-  t.same(
-    quickstart(aMerchant(), nothing, url).steps.map(step => step.isRequired),
-    [true, true, true, true, false]
-  )
-})
-
 for (const [what, completed, ready, merchant, progress] of [
   ['an account alone', [1], false, aMerchant(), nothing],
   ['a primary key', [1, 2], false, aMerchant({ primaryKey: sealed }), nothing],
@@ -91,15 +51,3 @@ for (const [what, completed, ready, merchant, progress] of [
     }
   )
 }
-
-t.test("examples name the gateway's own address, the provider that is used, and no real key", async t => {
-  const { steps } = quickstart(aMerchant({ providerChoice: 'alternate' }), nothing, url)
-  for (const { endpoint, exampleRequest } of steps) {
-    const [method, path] = endpoint.split(' ')
-    t.ok(
-      exampleRequest?.startsWith(`curl -X ${method ?? ''} '${url}${path ?? ''}' -H "X-API-Key: $BOLTGATE_API_KEY"`),
-      exampleRequest ?? 'none'
-    )
-  }
-  t.match(steps[1], { endpoint: 'PUT /api/merchant/alternate-key', exampleRequest: /alternateApiKey/ })
-})

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { Writable } from 'node:stream'
 import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { startGateway, type Answer } from '../../support/gateway.ts'
-import { accountOf, newAccount } from './accounts.ts'
+import { newAccount } from './accounts.ts'
 
 t.test(
   'provider keys are encrypted at rest and never returned from any endpoint; the webhook secret neither',
@@ -83,30 +83,6 @@ t.test('the same key saved twice gives two ciphertexts, and each is used by its 
     'moved to another row it cannot be opened'
   )
 })
-
-t.test(
-  'POST /api/merchant/regenerate-key invalidates the old key immediately, on every gateway over one database',
-  async t => {
-    const database = await openAnyDatabase(t)
-    const data = temporaryFolder(t)
-    const first = await startGateway(t, { database, data })
-    const second = await startGateway(t, { database, data })
-    let account = await newAccount(first)
-    const status = async (gateway: typeof first, apiKey: string) =>
-      (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
-    for (let round = 0; round < 3; round++) {
-      t.same([await status(first, account.apiKey), await status(second, account.apiKey)], [200, 200])
-      const from = round % 2 === 0 ? first : second
-      const answer = await from.send('POST', '/api/merchant/regenerate-key', {
-        headers: { 'x-api-key': account.apiKey }
-      })
-      const { apiKey } = answer.json() as { apiKey: string }
-      t.same([await status(first, account.apiKey), await status(second, account.apiKey)], [401, 401], 'the old key')
-      t.same([await status(first, apiKey), await status(second, apiKey)], [200, 200], 'the new key')
-      account = accountOf(first, account.id, apiKey)
-    }
-  }
-)
 
 t.test('of keys regenerated concurrently on two gateways exactly one is valid', async t => {
   const database = await openAnyDatabase(t)

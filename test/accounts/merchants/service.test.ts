@@ -4,12 +4,11 @@ import t, { type Test as T } from 'tap'
 import { firstRunMerchant } from '../../../src/accounts/merchants/first-run.ts'
 import { gate, subscriptionGate } from '../../../src/accounts/merchants/gate.ts'
 import type { SubscriptionFacts } from '../../../src/accounts/merchants/schema.ts'
-import { merchantsChannel, MerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { merchantsChannel } from '../../../src/accounts/merchants/store.ts'
 import { generateApiKey } from '../../../src/platform/keys/api-key.ts'
-import { DatabaseStopped, type Database } from '../../../src/platform/database/database.ts'
+import { type Database } from '../../../src/platform/database/database.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { providerOf } from '../../../src/lightning/providers/slot-keys.ts'
-import { answered } from '../../support/answered.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -201,25 +200,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_[A-Za-z0-9_-]{43}$/)
   })
 
-  await t.test('several accounts are read in one call; unknown ones are left out', async t => {
-    const one = (await fresh()).merchant
-    const two = (await fresh()).merchant
-    t.same(
-      [...(await merchants.byIds([one.id, 2_000_000_000, two.id])).keys()].sort((a, b) => a - b),
-      [one.id, two.id]
-    )
-    t.equal((await merchants.byIds([])).size, 0)
-  })
-
-  await t.test('a number that cannot be an id is an unknown account', async t => {
-    for (const id of [0, -1, 1.5, Number.NaN, 2 ** 31, 1e20]) {
-      t.equal(await merchants.byId(id), null)
-      t.equal(await merchants.regenerateKey(id), null)
-      t.equal(await merchants.deactivate(id), null)
-      t.equal(await merchants.setProviderKey(id, 'primary', new Secret('a-primary-key')), null)
-    }
-  })
-
   await t.test('every write notifies the listeners of its account', async t => {
     const { merchant } = await fresh()
     const heard = Promise.withResolvers<string>()
@@ -282,16 +262,4 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     })
     t.equal(requests, 2, 'other refusals do not ask')
   })
-})
-
-t.test('an unavailable database is 503 with Retry-After, never "no such key"', async t => {
-  const fails = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
-  // Only the methods that this test calls.
-  const store = { byKeyId: fails, byId: fails } as unknown as MerchantStore
-  const merchants = testMerchants({} as Database, new ManualClock(), { store })
-  await t.rejects(answered(merchants.holderOf(generateApiKey().key.reveal())), {
-    status: 503,
-    headers: ['Retry-After', '5']
-  })
-  await t.rejects(answered(merchants.byId(1)), { status: 503 })
 })

@@ -12,17 +12,6 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
     }
   })
 
-  await t.test('a write is committed with its transaction', async t => {
-    const { merchant, apiKey } = await database.transaction(async tx => {
-      const inside = merchants.within(tx)
-      const issued = await inside.create({ name: 'In', email: 'in@example.com' })
-      t.equal((await inside.byEmail('in@example.com'))?.id, issued.merchant.id, 'and is seen inside')
-      await inside.setTier(issued.merchant.id, 'l402')
-      return issued
-    })
-    t.match((await merchants.holderOf(apiKey.reveal()))?.merchant, { id: merchant.id, tier: 'l402' })
-  })
-
   await t.test('and falls with it', async t => {
     const { merchant } = await merchants.create({ name: 'Kept', email: 'kept@example.com' })
     await t.rejects(

@@ -104,31 +104,6 @@ void t.test('a listing covers everything since the last one that succeeded, and 
   ])
 })
 
-void t.test('a list that may have been cut is followed by look-ups of every open payment', async t => {
-  const accounts = [candidate('1', { payments: 6 })]
-  const start = nextPolls(FIRST_STATE, accounts, listing, 0).state
-  const {
-    polls: [list],
-    state
-  } = nextPolls(start, accounts, listing, MINUTE)
-  if (list === undefined) throw new Error('nothing was asked')
-  const cut = afterPoll(state, list, { type: 'listed', reach: 'newest', asOf: MINUTE, position: null }, MINUTE, listing)
-  const sweep = nextPolls(cut, accounts, listing, MINUTE + 15_000)
-  t.same(sweep.polls, [{ type: 'look up', account: '1', after: '', count: 3 }], 'what the budget leaves')
-  const on = afterPoll(
-    sweep.state,
-    { type: 'look up', account: '1', after: '', count: 3 },
-    { type: 'looked up', cursor: 'c' },
-    MINUTE,
-    listing
-  )
-  const next = nextPolls(on, accounts, listing, 2 * MINUTE + 15_000)
-  t.same(
-    next.polls.map(poll => (poll.type === 'look up' ? [poll.after, poll.count] : poll.type)),
-    ['list', ['c', 3]]
-  )
-})
-
 void t.test('listings: look-ups of any number of open payments never delay them', async t => {
   const declared = {
     capabilities: { notifies: false } as Capabilities,
@@ -141,29 +116,6 @@ void t.test('listings: look-ups of any number of open payments never delay them'
     t.equal(Math.max(...lists.map(({ at }, nth) => at - (lists[nth - 1]?.at ?? at))), 5_000, kind)
     t.ok(requests.length > lists.length, `${kind}: look-ups get the rest`)
   }
-})
-
-void t.test('a kind without a list has every open payment looked up, one account after the other', async t => {
-  const rules: PollRules = { ...listing, hasList: false, sweepEvery: MINUTE }
-  const requests = simulate(rules, [candidate('1', { payments: 50 }), candidate('2', { payments: 1 })], { minutes: 3 })
-  t.same(
-    requests.slice(0, 2).map(({ account, count }) => [account, count]),
-    [
-      ['1', 3],
-      ['2', 1]
-    ]
-  )
-  t.ok(requests.every(({ type }) => type === 'look up'))
-})
-
-void t.test('after a 429 no account of the budget is called before Retry-After is over', async t => {
-  const requests = simulate(listing, [candidate('1'), candidate('2'), candidate('3')], {
-    minutes: 90,
-    outcome: (_account, at) => (at === 1_000_000 + MINUTE ? { type: 'limited', restsUntil: at + 60 * MINUTE } : null)
-  })
-  const after = requests.filter(({ at }) => at > 1_000_000 + MINUTE)
-  t.equal(after[0]?.at, 1_000_000 + 61 * MINUTE)
-  t.same(new Set(after.map(({ account }) => account)), new Set(['1', '2', '3']))
 })
 
 void t.test("a node of the merchant's own has a budget of its own", async t => {
@@ -277,21 +229,3 @@ void t.test(
     t.equal(providerKinds.find(({ name }) => name === 'sandbox')?.calls, null)
   }
 )
-
-void t.test('a recent payment is looked up every five seconds where no notification comes, all in turn', async t => {
-  const provider = { capabilities: { notifies: false } } as never
-  const made = pollRules(provider, polling('lnurl'), 1)
-  t.match(made, { hasList: false, perMinute: 40, recentPerRun: 2, tick: 5_000 })
-  const young = simulate(made, [candidate('1', { young: 1, payments: 60 })], { minutes: 5 })
-  const times = young.filter(({ type }) => type === 'look up young').map(({ at }) => at)
-  t.same(
-    new Set(times.slice(1).map((at, index) => at - (times[index] ?? 0))),
-    new Set([5_000]),
-    'whatever else is open'
-  )
-  t.ok(
-    young.filter(({ type }) => type === 'look up').reduce((sum, { count }) => sum + count, 0) >= 100,
-    'and the others are swept besides'
-  )
-  t.notOk(simulate(made, [candidate('1')], { minutes: 2 }).some(({ type }) => type === 'look up young'))
-})

@@ -656,39 +656,6 @@ void t.test('a plan is saved before any call, and of two concurrent runs one cal
   t.same((await memory('primary', 'lnd').load()).state, FIRST_STATE, 'another kind of provider starts over')
 })
 
-void t.test(
-  'Strike: with more accounts than a minute has calls, in no ten minutes a fifth of its limit is used, and nothing paid is missed',
-  async t => {
-    const { made, fake } = await withStrike(t)
-    const { payments, payees, clock } = made
-    const rules = pollRules(only(payees.inOrder('primary')).provider, pollingOf('strike'), 1)
-    const count = 25
-    const bought = []
-    for (let index = 0; index < count; index++) {
-      const account = fake.addKey(`key-${index}`)
-      const merchant = await made.merchant({ primaryApiKey: new Secret(`key-${index}`) })
-      bought.push({ merchant, account, payment: await made.pay(merchant) })
-    }
-    await made.registration.close()
-    for (const { account, payment } of bought) account.receive(payment.chargeId, 'LIGHTNING', 'COMPLETED')
-    const calls: number[] = []
-    const poller = made.poller('primary', rules ?? {})
-    for (let tick = 0; tick < 80; tick++) {
-      const before = fake.requests.length
-      await run(poller)
-      calls.push(fake.requests.length - before)
-      clock.advance(15_000)
-    }
-    const tenMinutes = calls.map((_one, index) => calls.slice(index, index + 40).reduce((sum, one) => sum + one, 0))
-    t.ok(Math.max(...tenMinutes) < 200, `at most ${Math.max(...tenMinutes)} calls`)
-    t.ok(Math.max(...tenMinutes) > 0)
-    const statuses = await Promise.all(
-      bought.map(async ({ merchant, payment }) => (await payments.get(merchant, payment.invoiceId)).status)
-    )
-    t.same(new Set(statuses), new Set(['paid']))
-  }
-)
-
 void t.test('Strike: a lost notification, while it locks our address out for an hour', async t => {
   const { made, fake } = await withStrike(t)
   fake.addKey('acme', STRIKE_SCOPES, fake.account)

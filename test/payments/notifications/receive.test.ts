@@ -42,35 +42,6 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
     t.equal(alternate.keys.at(-1), key)
   })
 
-  await t.test(
-    'duplicates that come while the first waits are one look-up; a replay changes nothing and notifies nothing',
-    async t => {
-      const payment = await made.pay(acme)
-      alternate.states.set(payment.chargeId, paid(clock.now()))
-      const before = { lookUps: alternate.lookUps, changes: made.changes.length }
-      for (let time = 0; time < 20; time++) t.same(await send(payment.chargeId, key), RECEIVED)
-      await jobs.run()
-      t.equal(alternate.lookUps, before.lookUps + 1)
-      t.same(await send(payment.chargeId, key), RECEIVED)
-      await jobs.run()
-      t.same(
-        made.changes.slice(before.changes).map(({ from, payment: now }) => [from, now.status]),
-        [['unpaid', 'paid']]
-      )
-    }
-  )
-
-  await t.test('the order in which notifications come is of no matter', async t => {
-    const payment = await made.pay(acme)
-    alternate.states.set(payment.chargeId, paid(clock.now()))
-    await send(payment.chargeId, key, ' paid')
-    await jobs.run()
-    alternate.states.set(payment.chargeId, { status: 'processing', receivedSats: null, settledAt: null })
-    await send(payment.chargeId, key, ' processing')
-    await jobs.run()
-    t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
-  })
-
   await t.test('a bad signature is 401, without a call', async t => {
     const payment = await made.pay(acme)
     alternate.states.set(payment.chargeId, paid(clock.now()))

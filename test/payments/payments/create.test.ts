@@ -1,11 +1,9 @@
 import t from 'tap'
-import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { NoPrices } from '../../../src/lightning/money/prices.ts'
 import { InvoiceIdTaken } from '../../../src/payments/payments/store.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import { answered } from '../../support/answered.ts'
 import { anInput, fixture, type Reply } from './fixture.ts'
 import { until } from '../../support/until.ts'
 
@@ -65,23 +63,16 @@ void t.test('the rules of the create body', async t => {
 
   const problems: Array<[name: string, body: object, field: string]> = [
     ['orderId | yes: missing', { orderId: undefined }, 'OrderId'],
-    ['orderId | null is missing', { orderId: null }, 'OrderId'],
     ['orderId | 1-100 chars: empty', { orderId: '' }, 'OrderId'],
     ['orderId | 1-100 chars: 101', { orderId: long(101) }, 'OrderId'],
-    ['orderId | string: a number is none', { orderId: 7 }, 'OrderId'],
     ['orderId | U+0000 cannot be kept', { orderId: 'a\0b' }, 'OrderId'],
     ['orderId | half a surrogate pair cannot be kept', { orderId: 'a\ud800' }, 'OrderId'],
     ['amount | yes: missing', { amount: undefined }, 'Amount'],
     ['amount | negative fails validation', { amount: -1 }, 'Amount'],
     ['amount | negative fails validation: as text', { amount: '-0.01' }, 'Amount'],
     ['amount | decimal: no number', { amount: 'ten' }, 'Amount'],
-    ['amount | decimal: empty', { amount: '' }, 'Amount'],
-    ['amount | decimal: true', { amount: true }, 'Amount'],
     ['amount | more places than any currency has', { amount: 1.5e-8 }, 'Amount'],
-    ['amount | more places than any currency has: 1e-9', { amount: 1e-9 }, 'Amount'],
-    ['amount | larger than any currency allows', { amount: 1e21, currency: 'USD' }, 'Amount'],
     ['amount | larger than any currency allows, as a huge text', { amount: '1e400' }, 'Amount'],
-    ['currency | yes: missing', { currency: undefined }, 'Currency'],
     ['there is no sats currency code', { currency: 'sats' }, 'Currency'],
     ['lowercase codes fail validation', { currency: 'usd' }, 'Currency'],
     ['non-3-letter codes fail validation', { currency: 'US' }, 'Currency'],
@@ -106,11 +97,7 @@ void t.test('the rules of the create body', async t => {
     ['successUrl | no blanks (decision 50)', { successUrl: 'https://shop.example.com/\nx' }, 'SuccessUrl'],
     ['successUrl | no backslashes (decision 50)', { successUrl: 'https:\\\\evil.example' }, 'SuccessUrl'],
     ['successUrl | up to 2,048 (decision 50)', { successUrl: `https://x.example/${long(2031)}` }, 'SuccessUrl'],
-    ['metadata | object: a text is none', { metadata: '{}' }, 'Metadata'],
-    ['metadata | object: a list is none', { metadata: ['a'] }, 'Metadata'],
     ['metadata | string values only: a number', { metadata: { size: 42 } }, 'Metadata.Size'],
-    ['metadata | string values only: an object', { metadata: { size: { a: 'b' } } }, 'Metadata.Size'],
-    ['metadata | string values only, also under odd keys', { metadata: { 'a\nb': 42 } }, 'Metadata.A\nb'],
     ['metadata | value 0-500 (decision 49)', { metadata: { size: long(501) } }, 'Metadata.Size'],
     ['metadata | key 1-100 (decision 49)', { metadata: { [long(101)]: '' } }, 'Metadata'],
     ['metadata | key 1-100: empty (decision 49)', { metadata: { '': 'x' } }, 'Metadata'],
@@ -162,9 +149,9 @@ void t.test('the create response', async t => {
         orderId: 'A-1',
         description: 'Two\nbooks',
         customerEmail: 'jo@example.com',
-        customerName: 'Jo',
+        customerName: 'Jø',
         successUrl: 'https://x.example',
-        metadata: { a: 'b' }
+        metadata: { 'z"b': 'c\nd', é: '', a: 'b' }
       })
     })
     t.equal(reply.status, 201)
@@ -191,10 +178,11 @@ void t.test('the create response', async t => {
     t.match(payment, {
       description: 'Two\nbooks',
       customerEmail: 'jo@example.com',
-      customerName: 'Jo',
-      metadata: { a: 'b' }
+      customerName: 'Jø',
+      metadata: { 'z"b': 'c\nd', é: '', a: 'b' }
     })
-    t.same((await call(acme, 'GET', `/api/payments/${String(payment['invoiceId'])}`)).data, payment, 'and is read back')
+    const read = await call(acme, 'GET', `/api/payments/${String(payment['invoiceId'])}`)
+    t.equal(read.text, reply.text, 'and is read back, metadata in its order')
     const rows: Array<[name: string, ok: unknown]> = [
       ['invoiceId | string | Numeric string', /^[1-9]\d{14}$/.test(String(payment['invoiceId']))],
       ["orderId | string | Merchant's own order id", payment['orderId'] === 'A-1'],
@@ -235,8 +223,8 @@ void t.test('the create response', async t => {
         orderId: 'A-1',
         successUrl: 'https://x.example',
         customerEmail: 'jo@example.com',
-        customerName: 'Jo',
-        metadata: { a: 'b' }
+        customerName: 'Jø',
+        metadata: { 'z"b': 'c\nd', é: '', a: 'b' }
       }
     })
     t.equal(primary.keys.at(-1), 'a primary key', "with the merchant's own key")
@@ -327,36 +315,6 @@ void t.test('the create response', async t => {
     primary.more = {}
     t.match([broken.status, broken.data], [502, { error: 'Payment provider error' }])
     t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
-  })
-
-  await t.test('the input of a payment is kept unchanged', async t => {
-    const input = anInput({
-      description: 'one\ntwo',
-      customerEmail: 'jo@example.com',
-      customerName: 'Jø',
-      successUrl: 'https://x.example/?a=1',
-      metadata: { 'a"b': 'c\nd', é: '' }
-    })
-    const { data } = await call(acme, 'POST', '/api/payments', input)
-    const payment = await payments.get(acme, String(data['invoiceId']))
-    t.match(payment, {
-      description: 'one\ntwo',
-      customerEmail: 'jo@example.com',
-      customerName: 'Jø',
-      successUrl: 'https://x.example/?a=1',
-      slot: 'primary',
-      kind: 'sandbox',
-      amountSats: 10_000,
-      receivedSats: null
-    })
-    t.same(payment.metadata, { 'a"b': 'c\nd', é: '' })
-    const ordered = { zebra: '1', b: '2', aa: '3' }
-    const again = await payments.create(acme, anInput({ metadata: ordered }))
-    t.equal(
-      JSON.stringify((await payments.get(acme, again.invoiceId)).metadata),
-      JSON.stringify(ordered),
-      'in the order in which it was supplied'
-    )
   })
 })
 
@@ -654,31 +612,4 @@ void t.test('order ids', async t => {
       'the reservation is unchanged'
     )
   })
-})
-
-void t.test('while the database is down payments are 503, and nothing hangs', async t => {
-  const { merchant, another, store } = await fixture(t)
-  const acme = await merchant()
-  const gone = Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })
-  const away = (...names: string[]) =>
-    new Proxy(store, {
-      get: (target, name) =>
-        names.includes(String(name)) ? () => Promise.reject(gone) : (Reflect.get(target, name).bind(target) as unknown)
-    })
-  const away503 = async (asking: Promise<unknown>, name: string) => {
-    const error = await answered(asking).then(
-      () => null,
-      (thrown: unknown) => thrown
-    )
-    t.ok(error instanceof Unavailable, `${name}: ${String(error)}`)
-  }
-  await away503(another({ store: away('reserve') }).create(acme, anInput()), 'reserve')
-  await away503(
-    another({ store: away('insert', 'release') }).create(acme, anInput()),
-    'insert: the first error is the one reported'
-  )
-  await away503(another({ store: away('get') }).get(acme, '1'.repeat(15)), 'get')
-  await away503(another({ store: away('byOrder') }).byOrder(acme, 'x'), 'byOrder')
-  await away503(another({ store: away('byId') }).status('1'.repeat(15)), 'status')
-  await away503(another({ store: away('byPayToken') }).byPayToken('A'.repeat(43)), 'byPayToken')
 })

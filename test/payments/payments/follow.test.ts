@@ -204,22 +204,6 @@ void t.test('the sweeper', async t => {
     t.equal(changes.length - before, 120)
   })
 
-  await t.test('one run at a time', async t => {
-    let running = 0
-    let most = 0
-    const slow = new (class extends PaymentStore {
-      override async unconfirmed(...args: Parameters<PaymentStore['unconfirmed']>) {
-        most = Math.max(most, ++running)
-        const found = await super.unconfirmed(...args)
-        running--
-        return found
-      }
-    })(database)
-    const other = another({ store: slow })
-    await Promise.all([other.sweep(), other.sweep(), other.sweep()])
-    t.equal(most, 1)
-  })
-
   await t.test('survives a database outage, and rests between tries', async t => {
     let tries = 0
     let isDown = true

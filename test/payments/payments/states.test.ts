@@ -105,16 +105,6 @@ t.test(
   }
 )
 
-t.test(
-  'provider reports paid after we said expired: becomes paid; what came in part becomes underpaid (decision 41)',
-  async t => {
-    for (const payment of [aPayment(), inState('expired')]) {
-      t.same(goes(payment, said('paid'), 9_000_000), ['paid'], payment.status)
-      t.same(goes(payment, said('underpaid'), 9_000_000), ['underpaid'], payment.status)
-    }
-  }
-)
-
 t.test("paidAt: the provider's settlement time, else when we learnt it; never changed (decision 42)", async t => {
   const step = (paidAt: number | null) => ({ to: 'paid' as const, paidAt, receivedSats: null })
   t.equal(stepped(aPayment(), step(777), 1000).paidAt, 777)

@@ -2,7 +2,6 @@ import t, { type Test as T } from 'tap'
 import type { Payout } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import type { RefundStore } from '../../../src/payments/refunds/store.ts'
-import { answered } from '../../support/answered.ts'
 import { eachDatabase } from '../../support/database.ts'
 import type { HeaderFate } from './fake-provider.ts'
 import { addressOf, fixtureOn, invoiceOf } from './fixture.ts'
@@ -217,25 +216,6 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
       t.same(await refunds.ofInvoice(merchant, payment.invoiceId), [])
     }
   )
-
-  await t.test('without the database every operation is 503 with Retry-After, and nothing is sent', async t => {
-    provider.fate = () => 'pays'
-    const gone = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
-    const fails = () => Promise.reject(gone)
-    const broken = f.another(new Proxy(f.store, { get: () => fails }))
-    const payment = await f.payment()
-    const requests = provider.asked.length
-    const runs: ReadonlyArray<readonly [string, () => Promise<unknown>]> = [
-      ['create', () => broken.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 100 })],
-      ['get', () => broken.get(merchant, '123456789012345')],
-      ['list', () => broken.list(merchant, {})],
-      ['ofInvoice', () => broken.ofInvoice(merchant, payment.invoiceId)],
-      ['sync', () => broken.sync(merchant, '123456789012345')]
-    ]
-    for (const [name, run] of runs)
-      await t.rejects(answered(run()), { name: 'Unavailable', status: 503, cause: gone }, name)
-    t.equal(provider.asked.length, requests)
-  })
 
   await t.test(
     'a crash between reserve and call leaves a pending row that is never sent, failed once the grace is over',

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import t, { type Test as T } from 'tap'
 import { REFUND_STATUSES, type RefundStatus } from '../../../src/lightning/providers/payout-states.ts'
-import { pageRange } from '../../../src/engine/operations/keyset.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
@@ -186,25 +185,4 @@ void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
       t.match(row, { reason: 'why', processedAt: new Date(f.clock.now()).toISOString() })
     }
   })
-})
-
-t.test('a page is within its bounds, for any request', async t => {
-  t.doesNotThrow(() =>
-    fc.assert(
-      fc.property(
-        fc.option(fc.maxSafeInteger(), { nil: undefined }),
-        fc.option(fc.maxSafeInteger(), { nil: undefined }),
-        (skip, take) => {
-          const page = pageRange({ ...(skip === undefined ? {} : { skip }), ...(take === undefined ? {} : { take }) })
-          return (
-            page.take >= 1 &&
-            page.take <= 100 &&
-            page.skip >= 0 &&
-            (take === undefined ? page.take === 50 : take < 1 || take > 100 || page.take === take) &&
-            (skip === undefined ? page.skip === 0 : skip < 0 || skip > 2 ** 31 - 1 || page.skip === skip)
-          )
-        }
-      )
-    )
-  )
 })
