@@ -3,7 +3,7 @@ import type { ProxyCounts } from './holdings.ts'
 import { Type, type Static } from 'typebox'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import { planCaps, planFeatures, planNames, subscriptionLimits } from './plans.ts'
+import { planCaps, planFeatures, planNames } from './plans.ts'
 import type { RecordOf } from '../../platform/database/rows.ts'
 import type { headColumns, Merchant } from './schema.ts'
 
@@ -24,7 +24,6 @@ export const FeaturesView = Type.Object(
   },
   { title: 'MerchantFeatures' }
 )
-export type FeaturesView = Static<typeof FeaturesView>
 
 const OnboardingView = Type.Object(
   {
@@ -36,7 +35,6 @@ const OnboardingView = Type.Object(
   },
   { title: 'MerchantOnboarding' }
 )
-type OnboardingView = Static<typeof OnboardingView>
 
 /** Members that the merchant's account and the administrator's list share, in the order of its CSV columns. */
 export const AccountHead = Type.Object({
@@ -130,31 +128,17 @@ function subscriptionStatus(merchant: Merchant): string | null {
   return status === null || status === 'active' || status === 'trialing' || status === 'past_due' ? status : 'canceled'
 }
 
-function hasProviderKey(merchant: Merchant): boolean {
-  return merchant.primaryKey !== null || merchant.alternateKey !== null
-}
-
-/** Three flags of the account, the others by plan (decision 79). */
-function featuresView(merchant: Merchant, plans: GatewayConfig['plans']): FeaturesView {
-  const { analyticsEnabled, prioritySupport, customBrandingEnabled } = planFeatures[merchant.tier]
-  const { refundsEnabled, multiCurrencyEnabled, l402Enabled } = merchant.flags
-  return {
-    refundsEnabled,
-    multiCurrencyEnabled,
-    analyticsEnabled,
-    prioritySupport,
-    customBrandingEnabled,
-    maxWebhookEndpoints: planCaps(plans, merchant.tier, merchant.caps).webhookEndpoints,
-    l402Enabled: l402Enabled && merchant.isActive
-  }
-}
-
 export function accountView(merchant: Merchant, plans: GatewayConfig['plans'], proxies: ProxyCounts): AccountView {
-  const hasPaymentProviderKey = hasProviderKey(merchant)
+  const hasPaymentProviderKey = merchant.primaryKey !== null || merchant.alternateKey !== null
   const hasWebhookUrl = merchant.webhookUrl !== null
   return {
     ...accountHead(merchant),
-    features: featuresView(merchant, plans),
+    features: {
+      ...planFeatures[merchant.tier],
+      ...merchant.flags,
+      maxWebhookEndpoints: planCaps(plans, merchant.tier, merchant.caps).webhookEndpoints,
+      l402Enabled: merchant.flags.l402Enabled && merchant.isActive
+    },
     onboarding: {
       hasPaymentProviderKey,
       hasWebhookUrl,
@@ -180,7 +164,11 @@ export function subscriptionView(merchant: Merchant, plans: GatewayConfig['plans
     planName: planNames[merchant.tier],
     status: subscriptionStatus(merchant),
     billingCustomerId: merchant.tier === 'free' ? null : merchant.billingCustomerId,
-    limits: subscriptionLimits(merchant.tier, planCaps(plans, merchant.tier, merchant.caps).webhookEndpoints)
+    limits: {
+      maxMerchants: merchant.tier === 'l402' ? 5 : 1,
+      maxEnvironments: merchant.tier === 'l402' ? 3 : 1,
+      maxWebhookEndpoints: planCaps(plans, merchant.tier, merchant.caps).webhookEndpoints
+    }
   }
 }
 

@@ -7,7 +7,7 @@ import { ShortError } from '../../engine/operations/errors.ts'
 import { generateApiKey, type NewApiKey } from '../../platform/keys/api-key.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { systemRandom, type Random } from '../../platform/system/ids.ts'
+import { systemRandom } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { endReplacedKeys, merchantsChannel } from './store.ts'
 
@@ -84,24 +84,17 @@ export class KeyUses {
   }
 }
 
+interface ApiKeysDependencies {
+  readonly database: Database
+  readonly clock: Clock
+}
+
 /** API keys of accounts. Uncached: a removed key is refused on every node's next request. */
 export class ApiKeys {
-  readonly #database: Database
-  readonly #clock: Clock
-  readonly #random: Random
+  readonly #dependencies: ApiKeysDependencies
 
-  constructor({
-    database,
-    clock,
-    random = systemRandom
-  }: {
-    readonly database: Database
-    readonly clock: Clock
-    readonly random?: Random
-  }) {
-    this.#database = database
-    this.#clock = clock
-    this.#random = random
+  constructor(dependencies: ApiKeysDependencies) {
+    this.#dependencies = dependencies
   }
 
   /**
@@ -109,24 +102,24 @@ export class ApiKeys {
    * @throws Unavailable when the database is down
    */
   async list(merchantId: number): Promise<ApiKeyFacts[]> {
-    return await keyRows.all(this.#database.sql`
+    return await keyRows.all(this.#dependencies.database.sql`
       select * from (
         select key_id, 'First key' as name, true as is_first, false as is_read_only,
           coalesce(key_rotated_at, key_created_at) as created_at, null::timestamptz as ends_at
         from merchants where id = ${merchantId}
         union all
         select key_id, name, false, is_read_only, created_at, ends_at from api_keys
-        where merchant_id = ${merchantId} and (ends_at is null or ends_at > ${new Date(this.#clock.now())})
+        where merchant_id = ${merchantId} and (ends_at is null or ends_at > ${new Date(this.#dependencies.clock.now())})
       ) as keys left join api_key_uses using (key_id)
       order by is_first desc, created_at, key_id`)
   }
 
   /** @throws ShortError 409 for more than 20 */
   create(merchantId: number, { name, isReadOnly }: Pick<ApiKeyFacts, 'name' | 'isReadOnly'>): Promise<IssuedKey> {
-    return this.#database.transaction(async tx => {
+    return this.#dependencies.database.transaction(async tx => {
       await this.#lock(tx, merchantId)
       await this.#requireRoom(tx, merchantId)
-      return await this.#insert(tx, merchantId, generateApiKey(this.#random), { name, isReadOnly })
+      return await this.#insert(tx, merchantId, generateApiKey(systemRandom), { name, isReadOnly })
     })
   }
 
@@ -136,10 +129,10 @@ export class ApiKeys {
    * @throws ShortError 404 for an unknown key; 409 without room for the old one
    */
   rotate(merchantId: number, keyId: string, overlap: number): Promise<IssuedKey> {
-    return this.#database.transaction(async tx => {
+    return this.#dependencies.database.transaction(async tx => {
       const firstId = await this.#lock(tx, merchantId)
-      const fresh = generateApiKey(this.#random)
-      const now = this.#clock.now()
+      const fresh = generateApiKey(systemRandom)
+      const now = this.#dependencies.clock.now()
       const endsAt = new Date(now + overlap)
       if (keyId === firstId) {
         if (overlap === 0) await endReplacedKeys(tx, merchantId)
@@ -180,7 +173,7 @@ export class ApiKeys {
 
   /** @throws ShortError 404 for an unknown key, 409 for the first */
   async remove(merchantId: number, keyId: string): Promise<void> {
-    await this.#database.transaction(async tx => {
+    await this.#dependencies.database.transaction(async tx => {
       if ((await this.#lock(tx, merchantId)) === keyId)
         throw new ShortError(CONFLICT, 'The first key cannot be removed; replace it')
       const gone = await tx`delete from api_keys where merchant_id = ${merchantId} and key_id = ${keyId}`
@@ -193,7 +186,7 @@ export class ApiKeys {
   async #lock(tx: TransactionSql, merchantId: number): Promise<string> {
     const [row] = await tx<Array<{ key_id: string }>>`select key_id from merchants where id = ${merchantId} for update`
     if (row === undefined) throw notFound()
-    await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at <= ${new Date(this.#clock.now())}`
+    await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at <= ${new Date(this.#dependencies.clock.now())}`
     return row.key_id
   }
 
@@ -211,7 +204,7 @@ export class ApiKeys {
     { id, digest, key: apiKey }: NewApiKey,
     { name, isReadOnly }: Pick<ApiKeyFacts, 'name' | 'isReadOnly'>
   ): Promise<IssuedKey> {
-    const createdAt = this.#clock.now()
+    const createdAt = this.#dependencies.clock.now()
     await tx`
       insert into api_keys (key_id, merchant_id, key_digest, name, is_read_only, created_at)
       values (${id}, ${merchantId}, ${digest}, ${name}, ${isReadOnly}, ${new Date(createdAt)})`

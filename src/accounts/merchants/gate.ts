@@ -74,67 +74,47 @@ export function mayBeRenewed(refusal: GateError): boolean {
 
 function gateSubscription(merchant: Merchant, now: number): GateError | null {
   const { subscriptionStatus: status, currentPeriodEnd } = merchant
-  const current_plan = currentPlan(merchant.storedTier)
-  if (status === null || status === '') {
-    return new GateError(
+  const refusal = (
+    kind: ConstructorParameters<typeof GateError>[0],
+    message: string,
+    action_required: 'subscribe' | 'update_payment_method' | 'renew_subscription',
+    more: { readonly current_period_end?: string } = {}
+  ) => {
+    const subscription_status = status === '' ? null : status
+    const current_plan = currentPlan(merchant.storedTier)
+    return new GateError(kind, message, { action_required, current_plan, subscription_status, ...more })
+  }
+  if (status === null || status === '')
+    return refusal(
       SUBSCRIPTION_REQUIRED,
       'This plan needs a subscription, and none is on file for this account.',
-      {
-        action_required: 'subscribe',
-        current_plan,
-        subscription_status: null
-      }
+      'subscribe'
     )
-  }
-  if (status === 'past_due') {
-    return new GateError(
+  if (status === 'past_due')
+    return refusal(
       SUBSCRIPTION_NOT_ACTIVE,
       'The last payment of the subscription failed. Update the payment method to go on.',
-      {
-        action_required: 'update_payment_method',
-        current_plan,
-        subscription_status: status
-      }
+      'update_payment_method'
     )
-  }
-  if (status !== 'active' && status !== 'trialing') {
-    return new GateError(SUBSCRIPTION_NOT_ACTIVE, `The subscription is ${status}. Renew it to go on.`, {
-      action_required: 'renew_subscription',
-      current_plan,
-      subscription_status: status
-    })
-  }
-  if (currentPeriodEnd !== null && now > currentPeriodEnd) {
-    const ended = new Date(currentPeriodEnd).toISOString()
-    return new GateError(SUBSCRIPTION_EXPIRED, `The paid period ended at ${ended}. Renew the subscription to go on.`, {
-      action_required: 'renew_subscription',
-      current_plan,
-      subscription_status: status,
-      current_period_end: ended
-    })
-  }
-  return null
+  if (status !== 'active' && status !== 'trialing')
+    return refusal(SUBSCRIPTION_NOT_ACTIVE, `The subscription is ${status}. Renew it to go on.`, 'renew_subscription')
+  if (currentPeriodEnd === null || now <= currentPeriodEnd) return null
+  const current_period_end = new Date(currentPeriodEnd).toISOString()
+  const message = `The paid period ended at ${current_period_end}. Renew the subscription to go on.`
+  return refusal(SUBSCRIPTION_EXPIRED, message, 'renew_subscription', { current_period_end })
 }
 
 function gateFeature(merchant: Merchant, feature: GatedFeature): GateError {
-  const current_plan = currentPlan(merchant.storedTier)
-  const name = featureNames[feature]
-  if (feature === 'refunds') {
-    return new GateError(FEATURE_NOT_AVAILABLE, `${name} not enabled for this account. Please contact support.`, {
-      action_required: 'contact_support',
-      current_plan,
-      required_plan: null,
-      feature
-    })
-  }
-  const message =
-    merchant.tier !== 'free'
-      ? `${name} not enabled for this account although its plan includes it. Please contact support.`
-      : `${name} not enabled for this account; the individual plan includes it.`
-  return new GateError(FEATURE_NOT_AVAILABLE, message, {
-    action_required: 'upgrade_plan',
-    current_plan,
-    required_plan: 'individual',
+  const isByHand = feature === 'refunds'
+  const why = isByHand
+    ? '. Please contact support.'
+    : merchant.tier === 'free'
+      ? '; the individual plan includes it.'
+      : ' although its plan includes it. Please contact support.'
+  return new GateError(FEATURE_NOT_AVAILABLE, `${featureNames[feature]} not enabled for this account${why}`, {
+    action_required: isByHand ? 'contact_support' : 'upgrade_plan',
+    current_plan: currentPlan(merchant.storedTier),
+    required_plan: isByHand ? null : 'individual',
     feature
   })
 }

@@ -91,48 +91,26 @@ export function planCaps(
 }
 
 /** Features by plan, unlike the three flags (decision 79). */
-interface PlanFeatures {
-  readonly analyticsEnabled: boolean
-  readonly prioritySupport: boolean
-  readonly customBrandingEnabled: boolean
-  readonly slaUptimePercentage: number
-}
-
-export const planFeatures: Readonly<Record<PlanTier, PlanFeatures>> = Object.freeze({
-  free: Object.freeze({
+export const planFeatures = {
+  free: {
     analyticsEnabled: false,
     prioritySupport: false,
     customBrandingEnabled: false,
     slaUptimePercentage: 99
-  }),
-  individual: Object.freeze({
+  },
+  individual: {
     analyticsEnabled: true,
     prioritySupport: false,
     customBrandingEnabled: false,
     slaUptimePercentage: 99.5
-  }),
-  l402: Object.freeze({
+  },
+  l402: {
     analyticsEnabled: true,
     prioritySupport: true,
     customBrandingEnabled: true,
     slaUptimePercentage: 99.9
-  })
-})
-
-/** `limits` of the subscription object (decision 81). */
-interface SubscriptionLimits {
-  readonly maxMerchants: number
-  readonly maxEnvironments: number
-  readonly maxWebhookEndpoints: number
-}
-
-export function subscriptionLimits(tier: PlanTier, maxWebhookEndpoints: number): SubscriptionLimits {
-  return {
-    maxMerchants: tier === 'l402' ? 5 : 1,
-    maxEnvironments: tier === 'l402' ? 3 : 1,
-    maxWebhookEndpoints
   }
-}
+} as const
 
 /**
  * Flags that a plan sets on creation, approval, and billing or admin changes: l402 on every plan, multi-currency on

@@ -24,7 +24,8 @@ interface SettledAccount {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly owner: Owner
-  lookUp(chargeId: string): Promise<ChargeState | null>
+  readonly provider: Provider
+  readonly key: Secret<string>
 }
 
 interface ChargesDependencies {
@@ -90,7 +91,7 @@ export class Charges {
    * `isAnswered`: the state of each is known.
    */
   async observeSettled(
-    { slot, kind, owner, lookUp }: SettledAccount,
+    { slot, kind, owner, provider, key }: SettledAccount,
     settled: readonly SettledCharge[],
     polledAt: number
   ): Promise<{ readonly found: number; readonly isAnswered: boolean }> {
@@ -101,7 +102,7 @@ export class Charges {
       // Merchants may share an account; each is asked about with its own key.
       if (charged.owner !== owner || charged.isSettled) continue
       // Beyond the budget, but at most twice per payment.
-      const seen = states.get(charged.chargeId) ?? (await lookUp(charged.chargeId))
+      const seen = states.get(charged.chargeId) ?? (await lookedUp(provider, key, charged.chargeId))
       isAnswered &&= seen !== null
       if (seen === null) continue
       await this.observe(charged, seen, polledAt)

@@ -10,28 +10,15 @@ const Received = Type.Object({ received: Type.Literal(true) })
 
 /** The receivers of providers' notifications (contract, Inbound provider webhook receivers; decision 163). */
 export function notificationOperations(notifications: Notifications): AnyOperation[] {
-  return [
-    receiver(
-      notifications,
-      'primary',
-      'receivePrimaryNotification',
-      'Take in a notification of the primary provider; the state is then asked for'
-    ),
-    receiver(
-      notifications,
-      'alternate',
-      'receiveAlternateNotification',
-      'Take in a notification of the alternate provider; the state is then asked for'
-    )
-  ]
+  return [receiver(notifications, 'primary', 'Primary'), receiver(notifications, 'alternate', 'Alternate')]
 }
 
-function receiver(notifications: Notifications, slot: ProviderSlot, id: string, summary: string): AnyOperation {
+function receiver(notifications: Notifications, slot: ProviderSlot, word: string): AnyOperation {
   return defineOperation({
-    id,
+    id: `receive${word}Notification`,
     method: 'POST',
     path: `/api/webhooks/${slot}`,
-    summary,
+    summary: `Take in a notification of the ${slot} provider; the state is then asked for`,
     description:
       'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
     tag: 'Provider notifications',

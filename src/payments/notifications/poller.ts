@@ -187,11 +187,8 @@ export class Poller {
       if (error instanceof OversizedResponse) return { charges: [], reach: 'newest', asOf: polledAt, position: null }
       throw error
     })
-    const { found, isAnswered } = await charges.observeSettled(
-      { slot, kind, owner, lookUp: chargeId => lookedUp(provider, key, chargeId) },
-      settled,
-      polledAt
-    )
+    const account = { slot, kind, owner, provider, key }
+    const { found, isAnswered } = await charges.observeSettled(account, settled, polledAt)
     if (found > 0)
       log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
     // Only after the list's payments were recorded.
@@ -271,30 +268,30 @@ export function pollRules(
   polling: Polling,
   sharers: number
 ): PollRules {
-  const common = {
+  const hasList = provider.listSettled !== undefined
+  const shared = {
     ...polling,
     perMinute: polling.isShared ? Math.ceil(polling.perMinute / sharers) : polling.perMinute,
-    hasList: provider.listSettled !== undefined
+    hasList
   }
-  if (!provider.capabilities.notifies) {
-    // Polling is the only source here. The list holds the newest invoices, most of which are paid soon or never.
-    const tick = 5_000
-    const inRun = (common.perMinute * RECENT_SHARE * tick) / (MINUTE * polling.costs.lookUp)
+  if (provider.capabilities.notifies)
     return {
-      ...common,
-      every: { fresh: 5_000, stale: 5 * MINUTE },
-      sweepEvery: MINUTE,
-      sweeps: common.hasList ? 'fresh' : 'all',
-      recentPerRun: common.hasList ? 0 : Math.floor(inRun),
-      tick
+      ...shared,
+      every: { fresh: MINUTE, stale: 10 * MINUTE },
+      sweepEvery: hasList ? 30 * MINUTE : MINUTE,
+      sweeps: 'all',
+      recentPerRun: 0,
+      tick: 15_000
     }
-  }
+  // Polling is the only source here. The list holds the newest invoices, most of which are paid soon or never.
+  const tick = 5_000
+  const inRun = (shared.perMinute * RECENT_SHARE * tick) / (MINUTE * polling.costs.lookUp)
   return {
-    ...common,
-    every: { fresh: MINUTE, stale: 10 * MINUTE },
-    sweepEvery: common.hasList ? 30 * MINUTE : MINUTE,
-    sweeps: 'all',
-    recentPerRun: 0,
-    tick: 15_000
+    ...shared,
+    every: { fresh: 5_000, stale: 5 * MINUTE },
+    sweepEvery: MINUTE,
+    sweeps: hasList ? 'fresh' : 'all',
+    recentPerRun: hasList ? 0 : Math.floor(inRun),
+    tick
   }
 }

@@ -7,7 +7,7 @@ import type { Secret } from '../../platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { KindName, Provider, SettledCharge } from '../../lightning/provider-calls/provider.ts'
-import { lookedUp, type Charges } from './charges.ts'
+import type { Charges } from './charges.ts'
 import { ownerKey, ownerOfName, type Owner } from './registration.ts'
 
 /** What the accounts of one provider are asked with. */
@@ -113,14 +113,13 @@ export class Streams {
   async #follow(account: string, followed: Followed, key: Secret<string>): Promise<void> {
     const { slot, kind, clock, provider, log, charges } = this.#dependencies
     const { owner, end } = followed
-    const ofOwner = { slot, kind, owner, lookUp: (chargeId: string) => lookedUp(provider, key, chargeId) }
     const over = new AbortController()
     const gathered = new Map<string, SettledCharge>()
     let observing = Promise.resolve()
     let timer: Timer | null = null
     const record = async (settled: readonly SettledCharge[]): Promise<void> => {
       try {
-        await charges.observeSettled(ofOwner, settled, clock.now())
+        await charges.observeSettled({ slot, kind, owner, provider, key }, settled, clock.now())
       } catch (error) {
         log.warn(
           { err: error, merchantId: owner },

@@ -117,7 +117,7 @@ export class PaymentCreator {
     const { clock, demo, payees, prices } = this.#dependencies
     const description = onInvoice(details)
     if (details.amount === '0') {
-      const charge = demo.create(description)
+      const charge = demo(description)
       return {
         charge,
         slot: providerOf(merchant),
@@ -227,42 +227,33 @@ function plain(text: string): string {
 /** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
 const DEMO_EXPIRY_SECONDS = 600
 
-interface DemoOptions {
-  readonly nodeKey: Uint8Array
-  readonly clock: Clock
-  readonly random?: Random
-}
-
 /**
  * Unpayable invoices for demo payments of amount 0 (decision 43): for regtest, without an amount, signed by a key of
  * their own, so that no wallet with money pays them. The preimage is discarded.
  */
-export class DemoInvoices {
-  readonly #nodeKey: Uint8Array
-  readonly #clock: Clock
-  readonly #random: Random
+export type DemoInvoices = (description: string) => Charge
 
-  constructor({ nodeKey, clock, random = systemRandom }: DemoOptions) {
-    this.#nodeKey = nodeKey
-    this.#clock = clock
-    this.#random = random
-  }
-
-  create(description: string): Charge {
+/**
+ * Uses or creates `<dataDir>/demo-node.key`.
+ * @throws CodedError
+ */
+export function openDemoInvoices(dataDir: string, clock: Clock, random: Random = systemRandom): DemoInvoices {
+  const nodeKey = loadNodeKey(join(dataDir, 'demo-node.key'))
+  return description => {
     // BOLT 11 counts whole seconds; the shown times must match the invoice.
-    const timestamp = Math.floor(this.#clock.now() / 1000)
-    const paymentHash = hash('sha256', this.#random(32), 'hex')
+    const timestamp = Math.floor(clock.now() / 1000)
+    const paymentHash = hash('sha256', random(32), 'hex')
     const invoice = encodeInvoice(
       {
         network: 'regtest',
         amountMsat: null,
         paymentHash,
-        paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
+        paymentSecret: Buffer.from(random(32)).toString('hex'),
         timestamp,
         expirySeconds: DEMO_EXPIRY_SECONDS,
         description: shortDescription(description)
       },
-      this.#nodeKey
+      nodeKey
     )
     return {
       chargeId: `demo_${randomUUID()}`,
@@ -274,14 +265,6 @@ export class DemoInvoices {
       checkoutUrl: null
     }
   }
-}
-
-/**
- * Uses or creates `<dataDir>/demo-node.key`.
- * @throws CodedError
- */
-export function openDemoInvoices(dataDir: string, clock: Clock): DemoInvoices {
-  return new DemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
 }
 
 export type PaymentDetails = Pick<

@@ -3,7 +3,7 @@ import type { SubscriptionGate } from '../../accounts/merchants/gate.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { ProviderEvents } from '../../lightning/providers/events.ts'
 import type { OnPaymentChange } from './schema.ts'
-import { checkoutOperations, paymentOperations } from './operations.ts'
+import { paymentOperations } from './operations.ts'
 import { openDemoInvoices } from './creator.ts'
 import { paymentListOperations, customerOperations } from './listing.ts'
 import { linkOperations, PaymentLinks } from './links.ts'
@@ -62,7 +62,6 @@ export function openPayments(
       ...paymentOperations(payments),
       ...paymentListOperations(payments),
       ...customerOperations(database),
-      ...checkoutOperations(payments),
       ...linkOperations(links, dependencies.publicUrl)
     ],
     jobs: payments.jobs,

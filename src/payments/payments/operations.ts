@@ -40,6 +40,20 @@ const idempotent = (made: string) => ({
   'X-Idempotency-Key': 'Alias of Idempotency-Key, which takes precedence.'
 })
 
+/** Response of `POST /api/checkout/sessions` (decision 168). */
+const CheckoutSessionView = Type.Object(
+  {
+    sessionId: Type.String({ description: '`cs_` and the invoiceId.' }),
+    checkoutUrl: Type.String({
+      description: 'The pay page, the same as the payUrl of the payment. Treat it as a secret.'
+    }),
+    invoiceId: Type.String({ description: '15 digits; the payment is read with it.' }),
+    ...PaymentStatusView.properties,
+    expiresAt: isoTime('Until when it can be paid.')
+  },
+  { title: 'CheckoutSession' }
+)
+
 /** Payments of merchants (contract, Endpoints: Payments). */
 export function paymentOperations(payments: Payments): AnyOperation[] {
   return [
@@ -65,7 +79,6 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         }
       }
     }),
-    ...readings(payments),
     merchantOperation({
       ...asks,
       id: 'syncPayment',
@@ -100,12 +113,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         503: unavailable
       },
       handle: async ({ merchant, params }) => payments.view(await payments.cancel(merchant, params.invoiceId))
-    })
-  ]
-}
-
-function readings(payments: Payments): AnyOperation[] {
-  return [
+    }),
     merchantOperation({
       ...reads,
       id: 'getPayment',
@@ -143,27 +151,8 @@ function readings(payments: Payments): AnyOperation[] {
         503: unavailable
       },
       handle: async ({ params }) => ({ status: 200, body: { status: await payments.status(params.invoiceId) } })
-    })
-  ]
-}
-
-/** Response of `POST /api/checkout/sessions` (decision 168). */
-const CheckoutSessionView = Type.Object(
-  {
-    sessionId: Type.String({ description: '`cs_` and the invoiceId.' }),
-    checkoutUrl: Type.String({
-      description: 'The pay page, the same as the payUrl of the payment. Treat it as a secret.'
     }),
-    invoiceId: Type.String({ description: '15 digits; the payment is read with it.' }),
-    ...PaymentStatusView.properties,
-    expiresAt: isoTime('Until when it can be paid.')
-  },
-  { title: 'CheckoutSession' }
-)
-
-/** Checkout sessions: payments by hosted page (contract, Billing and checkout; decision 168). */
-export function checkoutOperations(payments: Payments): AnyOperation[] {
-  return [
+    // Payments by hosted page (contract, Billing and checkout; decision 168).
     defineOperation({
       ...creates,
       id: 'createCheckoutSession',

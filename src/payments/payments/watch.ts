@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import type { Database } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 
@@ -11,7 +12,8 @@ export const PAYMENT_CHANNEL = 'boltgate_payments'
 export class PaymentWatch {
   readonly #database: Database
   readonly #log: Log
-  readonly #listeners = new Map<string, Set<() => void>>()
+  /** By invoice id. */
+  readonly #changes = new EventEmitter().setMaxListeners(0)
   #stop: Promise<() => Promise<void>> | null = null
 
   constructor(database: Database, log: Log) {
@@ -22,7 +24,7 @@ export class PaymentWatch {
   /** Starts listening; idempotent. Rejects when the database is down; can be retried. */
   async start(): Promise<void> {
     const stop = (this.#stop ??= this.#database.listen(PAYMENT_CHANNEL, invoiceId => {
-      this.#heard(invoiceId)
+      this.#changes.emit(eventOf(invoiceId))
     }))
     try {
       await stop
@@ -34,28 +36,27 @@ export class PaymentWatch {
 
   /** Calls `changed` for each change until unsubscribed. */
   watch(invoiceId: string, changed: () => void): () => void {
-    // A wrapper: two listeners may be the same function.
     const listener = (): void => {
-      changed()
+      try {
+        changed()
+      } catch (error) {
+        this.#log.error({ err: error, invoiceId }, 'a listener to a payment failed')
+      }
     }
-    const listeners = this.#listeners.get(invoiceId) ?? new Set()
-    this.#listeners.set(invoiceId, listeners)
-    listeners.add(listener)
-    return () => {
-      listeners.delete(listener)
-      if (listeners.size === 0 && this.#listeners.get(invoiceId) === listeners) this.#listeners.delete(invoiceId)
-    }
+    const event = eventOf(invoiceId)
+    this.#changes.on(event, listener)
+    return () => this.#changes.off(event, listener)
   }
 
   get size(): number {
-    return this.#listeners.size
+    return this.#changes.eventNames().length
   }
 
   /** Stops listening. Never rejects: a lost connection hears nothing either. */
   async close(): Promise<void> {
     const stop = this.#stop
     this.#stop = null
-    this.#listeners.clear()
+    this.#changes.removeAllListeners()
     try {
       await (
         await stop
@@ -64,16 +65,9 @@ export class PaymentWatch {
       this.#log.debug({ err: error }, 'listening to payments ended with an error')
     }
   }
+}
 
-  #heard(invoiceId: string): void {
-    // A copy: a listener may resubscribe.
-    const listeners = [...(this.#listeners.get(invoiceId) ?? [])]
-    for (const listener of listeners) {
-      try {
-        listener()
-      } catch (error) {
-        this.#log.error({ err: error, invoiceId }, 'a listener to a payment failed')
-      }
-    }
-  }
+/** An event named `error` without listeners would throw. */
+function eventOf(invoiceId: string): string {
+  return `changed ${invoiceId}`
 }

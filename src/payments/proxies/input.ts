@@ -7,7 +7,7 @@ import { ShortError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import type { ProxyChange, ProxyEndpoint, ProxyInput } from './schema.ts'
 import { meterOf, type EndpointMeter } from './meter.ts'
-import { amountOfText, priceFrom, type ProxyPriceText } from './price.ts'
+import { amountOfText, priceOfInput } from './price.ts'
 import type { ProxyRow } from './store.ts'
 
 /** Forbidden upstream headers: they frame the message or belong to the gateway. */
@@ -52,12 +52,8 @@ export function documentIn({ openapi }: ProxyChange): ApiFile | null | undefined
 }
 
 /** Otherwise it might never match a request path. */
-function patternOf(pattern: string): string {
+export function patternOf(pattern: string): string {
   return comparablePath(pattern.toWellFormed().replace(/[^\x20-\x7e]+/g, encodeURIComponent))
-}
-
-export function patternsOf(patterns: readonly string[]): string[] {
-  return patterns.map(patternOf)
 }
 
 export function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
@@ -72,18 +68,19 @@ export function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): Proxy
       )
     seen.add(key)
     const price = priceOfInput(input.price ?? null, `/endpoints/${index}/price`)
-    if (input.meter !== undefined && price !== null && typeof price !== 'string')
-      throw invalidField(
-        `/endpoints/${index}/price`,
-        'Must be one amount where there is a meter: it is what a balance costs, whatever a request will take from it.'
-      )
-    if (input.meter !== undefined && input.priceSats === 0)
-      throw new ShortError(
-        VALIDATION,
-        `endpoints[${index}] has a meter and no price; priceSats is what a balance costs.`
-      )
-    if (input.meter !== undefined)
-      checkBundle(input.meter, typeof price === 'string' ? amountOfText(price) : input.priceSats, index)
+    if (input.meter !== undefined) {
+      if (price !== null && typeof price !== 'string')
+        throw invalidField(
+          `/endpoints/${index}/price`,
+          'Must be one amount where there is a meter: it is what a balance costs, whatever a request will take from it.'
+        )
+      if (input.priceSats === 0)
+        throw new ShortError(
+          VALIDATION,
+          `endpoints[${index}] has a meter and no price; priceSats is what a balance costs.`
+        )
+      checkBundle(input.meter, price === null ? input.priceSats : amountOfText(price), index)
+    }
     return {
       method: input.method ?? null,
       pathPattern,
@@ -105,14 +102,6 @@ function checkBundle(meter: EndpointMeter, bundle: number | FiatText, index: num
       `/endpoints/${index}/priceSats`,
       `A balance holds ${bundle * 1000} millisatoshis, and a request reserves no less than ${least}: raise it, or lower the estimate.`
     )
-}
-
-/** @throws ShortError 400 for an amount that is too large or too fine */
-export function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceText | null {
-  if (input === null) return null
-  const read = priceFrom(input)
-  if ('wrong' in read) throw invalidField(field, `${JSON.stringify(read.wrong)} is no amount that can be asked for.`)
-  return read.price
 }
 
 export function authHeaderOf(name: string | null): string | null {

@@ -81,28 +81,23 @@ export const PriceView: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
   ]
 })
 
-/** Canonical spelling; undefined for an invalid or uncountable amount. */
-function spelled(text: string): string | undefined {
-  const read = readMoney(text)
-  if (read === undefined) return undefined
-  return 'fiat' in read ? read.fiat : `${satoshisUp(read.msat)} sats`
-}
-
-/** The canonical price, or the error in its amount. */
-export function priceFrom(input: ProxyPriceText): { readonly price: ProxyPriceText } | { readonly wrong: string } {
-  if (typeof input === 'string') {
-    const price = spelled(input)
-    return price === undefined ? { wrong: input } : { price }
+/**
+ * The canonical price; null for none.
+ * @throws ShortError 400 for an amount that is too large or too fine
+ */
+export function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceText | null {
+  const amount = (text: string): string => {
+    const read = readMoney(text)
+    if (read === undefined) throw invalidField(field, `${JSON.stringify(text)} is no amount that can be asked for.`)
+    return 'fiat' in read ? read.fiat : `${satoshisUp(read.msat)} sats`
   }
-  const rest = input.else ?? 'refuse'
-  const kept: Record<string, string> = {}
-  for (const [value, text] of Object.entries(input.of)) {
-    const amount = spelled(text)
-    if (amount === undefined) return { wrong: text }
-    kept[value] = amount
+  if (input === null || typeof input === 'string') return input === null ? null : amount(input)
+  const { by, of, else: rest = 'refuse' } = input
+  return {
+    by,
+    of: Object.fromEntries(Object.entries(of).map(([value, text]) => [value, amount(text)])),
+    else: rest === 'refuse' ? rest : amount(rest)
   }
-  const other = rest === 'refuse' ? rest : spelled(rest)
-  return other === undefined ? { wrong: rest } : { price: { by: input.by, of: kept, else: other } }
 }
 
 export function amountsIn(price: ProxyPriceText | null | undefined): number {

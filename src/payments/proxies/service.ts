@@ -26,8 +26,8 @@ import {
   type ProxyInput,
   type ProxyView
 } from './schema.ts'
-import { authHeaderOf, checkAuth, documentIn, endpointsOf, patternsOf, priceOfInput } from './input.ts'
-import { checkMost } from './price.ts'
+import { authHeaderOf, checkAuth, documentIn, endpointsOf, patternOf } from './input.ts'
+import { checkMost, priceOfInput } from './price.ts'
 import { withPrevious } from './pricing.ts'
 
 export interface ProxyServiceDependencies {
@@ -205,8 +205,8 @@ export class ProxyService {
       targetBaseUrl: targetBaseUrl === undefined ? row.targetBaseUrl : this.#target(targetBaseUrl),
       defaultPrice: defaultPrice === undefined ? row.defaultPrice : priceOfInput(defaultPrice, '/defaultPrice'),
       endpoints: endpoints === undefined ? row.endpoints : this.#endpoints(endpoints),
-      allowedPaths: allowedPaths === undefined ? row.allowedPaths : patternsOf(allowedPaths),
-      blockedPaths: blockedPaths === undefined ? row.blockedPaths : patternsOf(blockedPaths),
+      allowedPaths: allowedPaths === undefined ? row.allowedPaths : allowedPaths.map(patternOf),
+      blockedPaths: blockedPaths === undefined ? row.blockedPaths : blockedPaths.map(patternOf),
       authHeader: authHeader === undefined ? row.authHeader : authHeaderOf(authHeader),
       authValue: authValue === undefined ? row.authValue : this.#sealed(authValue, row.proxyId),
       updatedAt: this.#dependencies.clock.now()

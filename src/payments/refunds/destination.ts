@@ -7,7 +7,7 @@ import { AddressKeyError } from '../../lightning/provider-calls/address-key.ts'
 import { invalidField } from '../../engine/operations/field-errors.ts'
 import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import type { PayoutDestination, KindName } from '../../lightning/provider-calls/provider.ts'
+import type { PayoutDestination } from '../../lightning/provider-calls/provider.ts'
 import type { RefundType } from '../../lightning/providers/payout-states.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Idempotency } from '../../engine/message/idempotency.ts'
@@ -16,7 +16,6 @@ import type { Refund } from './schema.ts'
 import { canBecome, statusAt } from '../payments/changes.ts'
 import { REFUNDABLE_STATUSES, type Payment } from '../payments/schema.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
-import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 
 /** A parsed refundAddress. */
 export interface Destination {
@@ -168,16 +167,11 @@ function refusal(message: string): ShortError {
   return new ShortError(VALIDATION, message)
 }
 
-/** Refundable money: a payment of a merchant, or an order of its store. */
-export interface RefundSource {
-  /** Id of the payment or store order. */
-  readonly invoiceId: string
-  readonly merchantId: number
-  readonly slot: ProviderSlot
-  /** Provider kind that received the money and sends the refund (decision 54). */
-  readonly kind: KindName | 'demo'
-  readonly chargeId: string
-  readonly network: InvoiceNetwork
+/** Refundable money: a payment of a merchant, or an order of its store; its provider sends the refund (decision 54). */
+export interface RefundSource extends Pick<
+  Payment,
+  'invoiceId' | 'merchantId' | 'slot' | 'kind' | 'chargeId' | 'network'
+> {
   /** Most that can be refunded, in satoshis (decision 55). */
   readonly capSats: number
   /** Why nothing can be refunded now, for the merchant; null when it can. */
@@ -234,17 +228,8 @@ export function paymentSources(
 
 function sourceOf(payment: Payment | null, now: number): RefundSource | null {
   if (payment === null) return null
-  const { invoiceId, merchantId, slot, kind, chargeId, network } = payment
-  return {
-    invoiceId,
-    merchantId,
-    slot,
-    kind,
-    chargeId,
-    network,
-    capSats: payment.receivedSats ?? payment.amountSats ?? 0,
-    refusal: refusalOf(payment, now)
-  }
+  const capSats = payment.receivedSats ?? payment.amountSats ?? 0
+  return { ...payment, capSats, refusal: refusalOf(payment, now) }
 }
 
 function refusalOf(payment: Payment, now: number): string | null {

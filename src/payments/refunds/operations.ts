@@ -274,26 +274,16 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
   ]
 }
 
-function settlementOf(input: SettlementInput, correlationId: string, now: number): RefundSettlement {
-  const { outcome, providerRefundId = null, transactionHash = null, feeSatoshis = null, settledBy, reason } = input
-  if (outcome === 'sent' && providerRefundId === null)
+function settlementOf(input: SettlementInput, correlationId: string, settledAt: number): RefundSettlement {
+  const { providerRefundId = null, transactionHash = null, feeSatoshis: feeSats = null, ...said } = input
+  if (said.outcome === 'sent' && providerRefundId === null)
     throw new ShortError(VALIDATION, 'providerRefundId is required where the refund was sent.')
-  if (outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSatoshis !== null)) {
+  if (said.outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSats !== null))
     throw new ShortError(
       VALIDATION,
       'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.'
     )
-  }
-  return {
-    outcome,
-    providerRefundId,
-    transactionHash,
-    feeSats: feeSatoshis,
-    settledBy,
-    reason,
-    correlationId,
-    settledAt: now
-  }
+  return { ...said, providerRefundId, transactionHash, feeSats, correlationId, settledAt }
 }
 
 function view({ refund, settlement }: SettledRefund, now: number): Static<typeof AdminRefund> {
@@ -301,16 +291,7 @@ function view({ refund, settlement }: SettledRefund, now: number): Static<typeof
     ...refundDetails(refund, now),
     merchantId: refund.merchantId,
     provider: refund.kind,
-    lookedUpUntil: new Date(refund.createdAt + LOOKED_UP_FOR).toISOString(),
-    settlement:
-      settlement === null
-        ? null
-        : {
-            outcome: settlement.outcome,
-            settledBy: settlement.settledBy,
-            reason: settlement.reason,
-            correlationId: settlement.correlationId,
-            settledAt: iso(settlement.settledAt)
-          }
+    lookedUpUntil: iso(refund.createdAt + LOOKED_UP_FOR),
+    settlement: settlement && { ...settlement, settledAt: iso(settlement.settledAt) }
   }
 }

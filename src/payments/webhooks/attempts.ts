@@ -113,7 +113,7 @@ export class WebhookAttempts {
   async attempt({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
     const { store, clock, log } = this.#dependencies
     const now = clock.now()
-    const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + this.#alive })
+    const claimed = await store.claim(delivery, attempt, job, now, now + this.#alive)
     if (claimed === null) {
       // The lease of a killed process's job lapses before its claim: the attempt must not wait for `recover`.
       const held = await store.claimedByOther(delivery, attempt)

@@ -8,7 +8,7 @@ import {
   records,
   text,
   moment,
-  type Records,
+  type RecordOf,
   type Row
 } from '../../platform/database/rows.ts'
 import type { EndpointTimes } from './delivery.ts'
@@ -32,25 +32,6 @@ export interface AddedDelivery {
   readonly id: string
   readonly merchantId: number
   readonly endpointId: string | null
-}
-
-/** Claim on an attempt by its scheduled job, or by a failed one retried manually. */
-export interface Claim {
-  readonly id: string
-  readonly attempt: number
-  readonly job: string
-  readonly now: number
-  readonly until: number
-}
-
-export interface ClaimedAttempt extends EndpointTimes {
-  readonly merchantId: number
-  readonly endpointId: string | null
-  readonly event: WebhookEvent
-  readonly body: string
-  readonly attempt: number
-  /** Whether a failure schedules a retry. */
-  readonly retries: boolean
 }
 
 interface AttemptOutcome {
@@ -81,17 +62,6 @@ interface Resend extends EndpointTimes {
   readonly attempt: number | null
 }
 
-export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
-
-interface ClaimedDelivery extends PacedDelivery {
-  readonly claimedUntil: number
-}
-
-/** A delivery long due, whose job may be lost. */
-export interface Overdue extends PacedDelivery {
-  readonly attempt: number
-}
-
 /** Whether a text can be a delivery or endpoint id; the database rejects queries with others. */
 export function isWebhookId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
@@ -99,21 +69,25 @@ export function isWebhookId(text: string): boolean {
 
 const deliveryRows = records(deliveryFields)
 
-const paceColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
-const claimRows = records({
-  ...paceColumns,
-  merchantId: integer(),
-  endpointId: optional(text()),
+const timeColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
+const heldRows = records({ ...timeColumns, claimedUntil: optional(moment()) })
+const pacedColumns = { ...timeColumns, merchantId: integer(), endpointId: optional(text()) }
+const claimColumns = {
+  ...pacedColumns,
   event: text<WebhookEvent>(),
   body: text(),
-  attempts: integer(),
-  retries: flag(),
-  status: text<DeliveryStatus>()
-})
-const addedColumns = { id: text(), merchantId: integer(), endpointId: optional(text()), ...paceColumns }
-const addedRows: Records<PacedDelivery> = records(addedColumns)
-const claimedRows: Records<ClaimedDelivery> = records({ ...addedColumns, claimedUntil: moment() })
-const overdueRows: Records<Overdue> = records({ ...addedColumns, attempt: integer() })
+  /** The number of the one that is claimed. */
+  attempt: integer(),
+  /** Whether a failure schedules a retry. */
+  retries: flag()
+}
+export type ClaimedAttempt = RecordOf<typeof claimColumns>
+const claimRows = records(claimColumns)
+const addedColumns = { ...pacedColumns, id: text() }
+export type PacedDelivery = RecordOf<typeof addedColumns>
+const addedRows = records(addedColumns)
+const claimedRows = records({ ...addedColumns, claimedUntil: moment() })
+const overdueRows = records({ ...addedColumns, attempt: integer() })
 
 const ADD = overRows<NewDelivery>(
   {
@@ -160,22 +134,23 @@ export class WebhookStore {
    * Claims an attempt: one process at a time, and none after that number has ended. Null otherwise. A failed delivery's
    * own job gets a further attempt.
    */
-  async claim({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
-    const claimed = await claimRows.one(this.#database.sql`
+  async claim(id: string, attempt: number, job: string, now: number, until: number): Promise<ClaimedAttempt | null> {
+    const { sql } = this.#database
+    return await claimRows.one(sql`
       update webhook_deliveries set claimed_until = ${new Date(until)}
       where id = ${id} and (claimed_until is null or claimed_until <= ${new Date(now)})
         and ((status = 'pending' and attempts = ${attempt - 1}) or (status = 'failed' and failed_job = ${job}))
-      returning *, ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}`)
-    if (claimed === null) return null
-    const { attempts, retries, status, ...rest } = claimed
-    return { ...rest, attempt: attempts + 1, retries: retries && status === 'pending' }
+      returning merchant_id, endpoint_id, event, body, attempts + 1 as attempt, retries and status = 'pending' as retries, ${paces(sql)}`)
   }
 
   /** A pending attempt that another process has claimed, and may never finish. */
-  async claimedByOther(id: string, attempt: number): Promise<ClaimedDelivery | null> {
+  async claimedByOther(
+    id: string,
+    attempt: number
+  ): Promise<(PacedDelivery & { readonly claimedUntil: number }) | null> {
     return await claimedRows.one(this.#database.sql`
       select id, merchant_id, endpoint_id, claimed_until,
-        ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}
+        ${paces(this.#database.sql)}
       from webhook_deliveries
       where id = ${id} and status = 'pending' and attempts = ${attempt - 1} and claimed_until is not null`)
   }
@@ -205,14 +180,11 @@ export class WebhookStore {
    * and another merchant's. Concurrent calls are serialized.
    */
   async resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
-    const [row] = await sql<
-      Array<
-        Row & { readonly claimed_until: Date | null; readonly quick_at: Date | null; readonly slow_at: Date | null }
-      >
-    >`select *, ${pace(sql, 'quick_at')}, ${pace(sql, 'slow_at')} from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
+    const [row] = await sql`
+      select *, ${paces(sql)} from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
     if (row === undefined) return null
-    const times = { quickAt: row.quick_at?.getTime() ?? null, slowAt: row.slow_at?.getTime() ?? null }
-    if (row.claimed_until !== null && row.claimed_until.getTime() > now)
+    const { claimedUntil, ...times } = heldRows.read(row)
+    if (claimedUntil !== null && claimedUntil > now)
       return { ...times, delivery: deliveryRows.read(row), attempt: null }
     const [changed = row] = await sql`
       update webhook_deliveries set status = 'pending', retries = retries and status = 'pending', next_attempt_at = ${new Date(now)}, failed_job = null
@@ -254,10 +226,10 @@ export class WebhookStore {
   }
 
   /** Unclaimed only, oldest first. */
-  async overdue(due: number, now: number, limit: number): Promise<Overdue[]> {
+  async overdue(due: number, now: number, limit: number): Promise<Array<PacedDelivery & { readonly attempt: number }>> {
     return await overdueRows.all(this.#database.sql`
       select id, merchant_id, endpoint_id, attempts + 1 as attempt,
-        ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}
+        ${paces(this.#database.sql)}
       from webhook_deliveries
       where status = 'pending' and next_attempt_at < ${new Date(due)} and (claimed_until is null or claimed_until <= ${new Date(now)})
       order by next_attempt_at limit ${limit}`)
@@ -272,6 +244,8 @@ export class WebhookStore {
   }
 }
 
-function pace(sql: Sql, column: 'quick_at' | 'slow_at') {
-  return sql`(select ${sql(column)} from webhook_paces where endpoint = coalesce(endpoint_id::text, merchant_id::text)) as ${sql(column)}`
+function paces(sql: Sql | TransactionSql) {
+  return sql`
+    (select quick_at from webhook_paces where endpoint = coalesce(endpoint_id::text, merchant_id::text)),
+    (select slow_at from webhook_paces where endpoint = coalesce(endpoint_id::text, merchant_id::text))`
 }

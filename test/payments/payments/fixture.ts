@@ -7,7 +7,7 @@ import { gate } from '../../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
 import { FixedPrices, type Prices } from '../../../src/lightning/money/prices.ts'
-import { DemoInvoices } from '../../../src/payments/payments/creator.ts'
+import { openDemoInvoices } from '../../../src/payments/payments/creator.ts'
 import { paymentOperations } from '../../../src/payments/payments/operations.ts'
 import type { OnPaymentChange, Payment, PaymentChange, PaymentInput } from '../../../src/payments/payments/schema.ts'
 import { Payments, type PaymentsDependencies } from '../../../src/payments/payments/service.ts'
@@ -26,12 +26,10 @@ import type {
   Provider,
   KindName
 } from '../../../src/lightning/provider-calls/provider.ts'
-import { openAnyDatabase } from '../../support/database.ts'
+import { openAnyDatabase, temporaryFolder } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
 import { newInvoice } from '../../support/invoices.ts'
-
-const nodeKey = Buffer.alloc(32, 7)
 
 /** A provider that signs real regtest invoices, and says of its charges what a test wants. */
 export class FakeProvider implements Provider {
@@ -161,6 +159,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
   const primary = new FakeProvider('sandbox', clock)
   const alternate = new FakeProvider('opennode', clock)
   const store = new PaymentStore(database)
+  const folder = temporaryFolder(t)
   const changes: PaymentChange[] = []
   const told: Fixture['told'] = {
     changed: async (_sql, change) => {
@@ -179,7 +178,7 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
         testSealer
       ),
       prices: options.prices ?? new FixedPrices({ USD: '50000', EUR: '40000', GBP: '30000' }),
-      demo: new DemoInvoices({ nodeKey, clock }),
+      demo: openDemoInvoices(folder, clock),
       watch: new PaymentWatch(database, options.log ?? silentLog),
       publicUrl: () => 'https://pay.example.com',
       merchants,

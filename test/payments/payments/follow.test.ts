@@ -118,9 +118,9 @@ void t.test('a demo invoice (amount 0)', async t => {
   await t.test('its node key is its own, in <data>/demo-node.key', async t => {
     const folder = temporaryFolder(t)
     const demo = openDemoInvoices(folder, new ManualClock())
-    const charge = demo.create('x'.repeat(2000))
+    const charge = demo('x'.repeat(2000))
     const again = openDemoInvoices(folder, new ManualClock())
-    t.equal(decodeInvoice(charge.invoice).payee, decodeInvoice(again.create('y').invoice).payee)
+    t.equal(decodeInvoice(charge.invoice).payee, decodeInvoice(again('y').invoice).payee)
     t.equal(loadNodeKey(`${folder}/demo-node.key`).length, 32)
     t.equal(decodeInvoice(charge.invoice).description?.length, 639)
   })

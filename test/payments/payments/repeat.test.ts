@@ -3,7 +3,7 @@ import idempotency from '../../../plugins/idempotency.ts'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import { checkoutOperations, paymentOperations } from '../../../src/payments/payments/operations.ts'
+import { paymentOperations } from '../../../src/payments/payments/operations.ts'
 import type { Payments } from '../../../src/payments/payments/service.ts'
 import { testServices } from '../../support/plugin-harness.ts'
 import { anInput, fixture, type Fixture } from './fixture.ts'
@@ -24,7 +24,7 @@ async function started(
   merchant: Merchant,
   payments: Payments = f.another()
 ): Promise<(path: string, key: string, body: object) => Promise<Answer>> {
-  const upstream = new InternalUpstream([...paymentOperations(payments), ...checkoutOperations(payments)])
+  const upstream = new InternalUpstream(paymentOperations(payments))
   const chain = await harness([{ plugin: idempotency }], {
     answer: ctx => upstream.handle(ctx),
     services: { ...testServices(), clock: f.clock }
