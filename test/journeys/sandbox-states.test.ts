@@ -146,24 +146,6 @@ t.test('an integrator sees in the sandbox how failed payments end, each with its
     )
   })
 
-  await t.test(
-    'a refund that pays another invoice of the sandbox is its payment, as a wallet would pay it',
-    async t => {
-      const [one, other] = [await create(), await create(0.00005)]
-      await gateway.pay(one.lightningInvoice)
-      t.match(await webhook(), { invoiceId: one.invoiceId, status: /^paid$/ })
-      const refund = {
-        invoiceId: one.invoiceId,
-        refundType: 'ln',
-        refundAddress: other.lightningInvoice,
-        amountSatoshis: 5_000
-      }
-      const created = await gateway.merchantSend('POST', '/api/refunds', refund)
-      t.equal(created.status, 201, created.text)
-      t.match(await webhook(), { invoiceId: other.invoiceId, status: /^paid$/ })
-    }
-  )
-
   await t.test('the receivers answer with the sandbox as with a provider (decision 163)', async t => {
     const { providerChargeId } = await create()
     for (const slot of ['primary', 'alternate']) {

@@ -57,13 +57,6 @@ void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
     }
   )
 
-  await t.test('in production webhooks go to https and never to this machine (decision 162)', async t => {
-    const call = setUp(merchants, true, none)
-    for (const webhookUrl of ['http://localhost:3000/hook', 'https://localhost/hook', 'http://shop.example/hook']) {
-      await t.rejects(call('setWebhook', { webhookUrl }), { status: 400, message: /webhook URL/i }, webhookUrl)
-    }
-  })
-
   await t.test('validate endpoints return HTTP 200 when the provider cannot be asked', async t => {
     const call = setUp(merchants, false, () => Promise.reject(new ProviderUnavailable()))
     for (const id of ['validatePrimaryKey', 'validateAlternateKey'])

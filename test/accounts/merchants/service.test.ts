@@ -127,25 +127,6 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     }
   )
 
-  await t.test('billing data is kept to the millisecond, and missing fields keep their values', async t => {
-    const { merchant } = await fresh()
-    const end = Date.parse('2026-12-21T00:00:00.123Z')
-    await merchants.change(merchant.id, {
-      subscriptionStatus: 'trialing',
-      currentPeriodEnd: end,
-      billingCustomerId: 'cus_1',
-      billingSubscriptionId: 'sub_1'
-    })
-    const later = there(await merchants.change(merchant.id, { subscriptionStatus: 'past_due' }))
-    t.match(later, {
-      subscriptionStatus: 'past_due',
-      currentPeriodEnd: end,
-      billingCustomerId: 'cus_1',
-      billingSubscriptionId: 'sub_1'
-    })
-    t.equal(there(await merchants.change(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
-  })
-
   await t.test(
     'whatever is set and cleared in whatever order, the URL is the last one and always has its secret',
     async () => {

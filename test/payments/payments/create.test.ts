@@ -1,7 +1,6 @@
 import t from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { NoPrices } from '../../../src/lightning/money/prices.ts'
-import { InvoiceIdTaken } from '../../../src/payments/payments/store.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { anInput, fixture, type Reply } from './fixture.ts'
@@ -486,26 +485,6 @@ void t.test('order ids', async t => {
     }
   )
 
-  await t.test(
-    'while a create waits for its provider the order id is taken; when the provider fails it is free',
-    async t => {
-      const acme = await merchant()
-      const input = anInput()
-      const gate = Promise.withResolvers<void>()
-      primary.gate = gate.promise
-      primary.fault = new ProviderUnavailable()
-      const requests = primary.requests.length
-      const first = call(acme, 'POST', '/api/payments', input)
-      await until(() => primary.requests.length !== requests)
-      t.equal((await call(acme, 'POST', '/api/payments', input)).status, 400)
-      gate.resolve()
-      t.equal((await first).status, 503)
-      primary.gate = null
-      primary.fault = null
-      t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
-    }
-  )
-
   await t.test('the order id of a process that died is free after two minutes', async t => {
     const acme = await merchant()
     const input = anInput()
@@ -595,21 +574,5 @@ void t.test('order ids', async t => {
     t.equal(draws, 3)
     t.not(made.invoiceId, first.invoiceId)
     t.equal((await payments.get(acme, made.invoiceId)).orderId, made.orderId)
-    t.equal(
-      await store.insert(
-        { ...made, orderId: 'x' },
-        { merchantId: acme.id, orderId: 'x', reservationId: 'none', heldUntil: 0 }
-      ),
-      'taken',
-      'without a reservation nothing is written'
-    )
-    const held = { merchantId: acme.id, orderId: 'y', reservationId: 'mine', heldUntil: clock.now() + 1000 }
-    await store.reserve(held, clock.now())
-    await t.rejects(store.insert({ ...made, orderId: 'y' }, held), InvoiceIdTaken)
-    t.equal(
-      await store.reserve({ ...held, reservationId: 'other' }, clock.now()),
-      'taken',
-      'the reservation is unchanged'
-    )
   })
 })

@@ -105,16 +105,6 @@ t.test('payment links: one client makes 10 open invoices while others still pay,
   t.equal((await sent(gateway, link, { key: 'last' })).status, 303)
 })
 
-t.test('payment links: the page is throttled by the caller', async t => {
-  const gateway = await startGateway(t, {
-    yaml: defaultYaml({ policies: '  global: { limit: 2, window: 1m }' })
-  })
-  const link = await made(gateway, { currency: 'USD', amount: 1 })
-  const statuses = []
-  for (const key of ['a', 'b', 'c']) statuses.push((await sent(gateway, link, { key })).status)
-  t.same(statuses, [303, 303, 429])
-})
-
 t.test('payment links: removed ones, and those of accounts that may not take payments, are gone', async t => {
   const gateway = await startGateway(t)
   const link = await made(gateway, { currency: 'USD', amount: 1 })

@@ -322,28 +322,4 @@ void t.test('sync', async t => {
       "another merchant's"
     )
   })
-
-  await t.test(
-    'applyChange: a refund of our own reads refunded, keeps paidAt, and notifies no merchant (decision 56)',
-    async t => {
-      const acme = await merchant()
-      const { store } = await fixture(t, { database })
-      const payment = await payments.create(acme, anInput())
-      await payments.observe(payment, PAID, clock.now())
-      const paidAt = clock.now()
-      clock.advance(1000)
-      await database.transaction(async sql => {
-        const locked = await store.lock(sql, acme.id, payment.invoiceId)
-        t.equal(locked?.status, 'paid')
-        if (locked !== null) await payments.applyChange(sql, locked, 'refunded', {}, false)
-      })
-      t.match(await payments.get(acme, payment.invoiceId), { status: 'refunded', paidAt })
-      t.match(changes.at(-1), { from: 'paid', tellMerchant: false })
-      const wrong = database.transaction(async sql => {
-        const locked = await store.lock(sql, acme.id, payment.invoiceId)
-        if (locked !== null) await payments.applyChange(sql, locked, 'paid', {}, true)
-      })
-      await t.rejects(wrong, TypeError)
-    }
-  )
 })

@@ -70,25 +70,16 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
   // What one field's schema can see is a problem with the field's name (decisions 1 and 2).
   const fields: ReadonlyArray<[row: string, change: Json, field: string]> = [
     ['invoiceId | string | yes: missing', { invoiceId: undefined }, 'InvoiceId'],
-    ['invoiceId | string | yes: a number', { invoiceId: 123456789012345 }, 'InvoiceId'],
     ['missing refundAddress', { refundAddress: undefined }, 'RefundAddress'],
-    ['missing refundAddress: null is absent', { refundAddress: null }, 'RefundAddress'],
     ['refundAddress 26-500 chars: 25', { refundAddress: 'b'.repeat(25) }, 'RefundAddress'],
     ['refundAddress 26-500 chars: 501', { refundAddress: 'l'.repeat(501), refundType: 'ln' }, 'RefundAddress'],
     ['bad refundType: bank', { refundType: 'bank' }, 'RefundType'],
-    ['bad refundType: LN', { refundType: 'LN' }, 'RefundType'],
     ['amountSatoshis | integer: 0', { amountSatoshis: 0 }, 'AmountSatoshis'],
-    ['amountSatoshis | integer: negative', { amountSatoshis: -1 }, 'AmountSatoshis'],
     ['amountSatoshis | integer: a fraction', { amountSatoshis: 1.5 }, 'AmountSatoshis'],
-    ['amountSatoshis | integer: a string', { amountSatoshis: '100' }, 'AmountSatoshis'],
-    ['amountSatoshis | integer: more than there is', { amountSatoshis: 1e300 }, 'AmountSatoshis'],
     ['email | max 200: 201', { email: `${'a'.repeat(189)}@example.com` }, 'Email'],
-    ['email | no address (decision 50)', { email: 'nope' }, 'Email'],
-    ['email | one with a space', { email: 'a b@c.d' }, 'Email'],
     ['email | two of them', { email: 'vic@e.co, evil@e.co' }, 'Email'],
     ['email | with a quoted name', { email: '"a, b"@c.d' }, 'Email'],
-    ['reason | max 500: 501', { reason: 'r'.repeat(501) }, 'Reason'],
-    ['reason with NUL, which no database holds', { reason: 'a\u0000b' }, 'Reason']
+    ['reason | max 500: 501', { reason: 'r'.repeat(501) }, 'Reason']
   ]
   for (const [row, change, field] of fields) {
     await t.test(`400 problem: ${row}`, async t => {

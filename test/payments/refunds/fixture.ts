@@ -21,6 +21,7 @@ import { RefundStore } from '../../../src/payments/refunds/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'
 import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+import { aPayment } from '../payments/fixture.ts'
 import { newInvoice } from '../../support/invoices.ts'
 
 export type Json = Record<string, unknown>
@@ -152,35 +153,21 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
   const payment = async (different: Partial<Payment> = {}) => {
     const now = clock.now()
     const invoiceId = numericId()
-    const row: Payment = {
+    const row = aPayment({
       invoiceId,
       merchantId: merchant.id,
       orderId: `order-${invoiceId}`,
       status: 'paid',
       amount: '0.00001',
-      currency: 'BTC',
-      description: null,
-      customerEmail: null,
-      customerName: null,
-      successUrl: null,
-      metadata: null,
       payToken: `token-${invoiceId}`,
-      slot: 'primary',
-      kind: 'sandbox',
       chargeId: `sbx_${invoiceId}`,
-      invoice: 'lnbcrt1',
       paymentHash: randomBytes(32).toString('hex'),
-      network: 'regtest',
-      onchainAddress: null,
-      checkoutUrl: null,
       amountSats: 1000,
-      receivedSats: null,
       createdAt: now,
       expiresAt: now + 3_600_000,
-      confirmsAt: null,
       paidAt: now,
       ...different
-    }
+    })
     const reservation = {
       merchantId: row.merchantId,
       orderId: row.orderId,

@@ -106,34 +106,6 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     }
   )
 
-  await t.test(
-    'an invoice that another payer has paid is refused by the provider, for certain: 400 {error}, and nothing is held',
-    async t => {
-      const invoiceId = await paid()
-      const other = await unpaid('0.00001')
-      await gateway.pay(String(other['lightningInvoice']))
-      t.same(
-        json(
-          await gateway.merchantSend('POST', '/api/refunds', {
-            invoiceId,
-            refundAddress: other['lightningInvoice'],
-            refundType: 'ln',
-            amountSatoshis: 1000
-          }),
-          400
-        ),
-        { error: 'The Lightning invoice has been paid before.' }
-      )
-      t.match(
-        json(
-          await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 }),
-          201
-        ),
-        { amountSatoshis: 1000 }
-      )
-    }
-  )
-
   await t.test('Create refund supports X-Idempotency-Key: the same answer, paid once and followed up', async t => {
     const invoiceId = await paid()
     const send = (amountSatoshis: number) =>

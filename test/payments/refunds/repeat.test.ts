@@ -85,15 +85,6 @@ void eachDatabase(
       t.equal(provider.asked.length, requests)
     })
 
-    await t.test('is not given to another body, which is 400 (decision 18)', async t => {
-      const body = await partial()
-      await (
-        await started(f, f.another())
-      )('body', body)
-      const other = await (await started(f, f.another()))('body', { ...body, amountSatoshis: 300 })
-      t.match(other, { status: 400, data: { error: 'Idempotency key was already used with a different request.' } })
-    })
-
     await t.test('is free for another body after a day, and then belongs to that', async t => {
       const [first, second, third] = [await partial(), await partial(), await partial()]
       const ask = async (body: Json) => await (await started(f, f.another()))('daily', body)

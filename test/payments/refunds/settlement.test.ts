@@ -2,7 +2,6 @@
 import t, { type Test as T } from 'tap'
 import { allSources, type RefundSource, type RefundSources } from '../../../src/payments/refunds/destination.ts'
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
-import { namesIn } from '../../../src/payments/refunds/settlement.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { addressOf, fixtureOn, type Json } from './fixture.ts'
 
@@ -268,11 +267,6 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
       message: /no longer looked up automatically/
     })
   })
-})
-
-t.test('an error names the providers of a slot in their order', async t => {
-  const provider = (name: string) => ({ name }) as never /* The name is all that is read. */
-  t.equal(namesIn({ inOrder: () => [provider('cln'), provider('lnbits')] }, 'primary'), 'cln or lnbits')
 })
 
 t.test('refundable money is looked up in each source, and its own source is notified of the refund', async t => {

@@ -176,22 +176,6 @@ await t.test(
   }
 )
 
-await t.test('HTTPS is required in production (HTTP allowed for localhost outside)', async t => {
-  for (const [production, url, error] of [
-    [true, 'http://hooks.example.com/', /must begin with https/],
-    [true, 'http://127.0.0.1:9999/', /must begin with https/],
-    [true, 'https://localhost:9999/', /host name/],
-    [false, 'http://hooks.example.com/', /must begin with https/],
-    [false, 'http://127.0.0.1:6379/', /Port 6379 is not allowed/]
-  ] as const) {
-    const { jobs, merchant, paid, row } = await fixture(t, { production, resolve: async () => ['93.184.216.34'] })
-    const account = await merchant(url)
-    await paid(account)
-    await jobs.run()
-    t.match(await row(account), { status: 'pending', attempts: 1, error }, url)
-  }
-})
-
 await t.test(
   'a retry goes to the URL that is set then, signed with the secret that is set then, with the same bytes',
   async t => {
@@ -369,14 +353,3 @@ await t.test('deliveries are kept for 30 days, those that are pending for longer
   await webhooks.purge()
   t.match(await rows(account), [{ status: 'pending' }])
 })
-
-await t.test(
-  'one dead endpoint holds up no other: attempts are grouped by merchant, with fewer places than there are',
-  async t => {
-    const { jobs } = await fixture(t)
-    const options = jobs.queueOptions.get('webhooks')
-    t.ok(options !== undefined && (options.perGroup ?? Number.POSITIVE_INFINITY) * 20 < options.concurrency)
-    t.equal(options?.retries ?? 0, 0, 'the schedule is ours')
-    t.same([...jobs.periodic.keys()], ['webhooks-recovery', 'webhooks-purge'])
-  }
-)

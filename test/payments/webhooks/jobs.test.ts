@@ -69,26 +69,6 @@ async function running(t: T, database: Database, times?: WebhooksDependencies['t
 
 await eachDatabase(
   t,
-  'over the queue: an attempt that fails is followed by the next at its time',
-  async (t, database) => {
-    const { account, receiver, rows } = await running(t, database, { backoff: [1_500, 2_000], timeout: 10_000 })
-    const statuses = [500, 503, 200]
-    const endpoint = await receiver({ answer: () => ({ status: statuses.shift() ?? 418 }) })
-    const { id, pay } = await account(endpoint.url, 1)
-    await pay()
-    await endpoint.until(3)
-    await eventually('it is delivered', async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
-    const [first, second, third] = endpoint.received.map(one => one.at)
-    // The queue counts from the begin of the transaction that enqueues, which a loaded machine may draw out.
-    t.ok((second ?? 0) - (first ?? 0) >= 400, 'not before')
-    t.ok((third ?? 0) - (second ?? 0) >= 800)
-    t.equal(new Set(endpoint.received.map(one => one.text)).size, 1)
-    t.match(await rows(id), [{ attempts: 3 }])
-  }
-)
-
-await eachDatabase(
-  t,
   'permanently failed: the queue shows why, and a manual run of the job resends',
   async (t, database) => {
     const { account, jobs, receiver, rows } = await running(t, database, { backoff: [], timeout: 10_000 })

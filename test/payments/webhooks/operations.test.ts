@@ -155,22 +155,6 @@ await t.test('resend: 202, the same bytes, a fresh signature, counted as a furth
     t.match(await row(account), { status: 'delivered', attempts: 4 })
   })
 
-  await t.test("not another account's, not an unknown one, not an invalid id", async t => {
-    const other = await merchant(endpoint.url)
-    for (const [who, which] of [
-      [other, id],
-      [account, '00000000-0000-7000-8000-000000000000'],
-      [account, 'x'],
-      [account, '1'],
-      [account, `${id}0`]
-    ] as const) {
-      const refused = await call(who, 'POST', `${LIST}/${which}/resend`)
-      t.equal(refused.status, 404)
-      t.same(refused.data, { error: 'Delivery not found' })
-    }
-    t.same(await jobs.waiting(), [])
-  })
-
   await t.test('without a webhook URL there is nowhere to send it', async t => {
     const changed = await merchants.changeWebhook(account.id, { url: null })
     if (changed === null) throw new Error('the account is gone')
@@ -279,32 +263,6 @@ await t.test("a test event is sent immediately, signed, and the endpoint's respo
   })
   t.same(await rows(account), [], 'it is no delivery')
   t.same(await jobs.waiting(), [])
-})
-
-await t.test('a test event that is refused or not received is reported and not sent again', async t => {
-  const { call, clock, jobs, merchant, receiver, rows, paid } = await fixture(t)
-  const endpoint = await receiver({ answer: () => ({ status: 401, body: 'bad signature' }) })
-  const account = await merchant(endpoint.url)
-  await paid(account)
-  await jobs.run()
-  const before = await rows(account)
-  t.match((await call(account, 'POST', TEST)).data, {
-    isDelivered: false,
-    responseStatus: 401,
-    responseBody: 'bad signature',
-    error: 'The endpoint answered 401.'
-  })
-  endpoint.answer(() => 'reset')
-  t.match((await call(account, 'POST', TEST)).data, {
-    isDelivered: false,
-    responseStatus: null,
-    responseBody: null,
-    error: 'The endpoint closed the connection without an answer.'
-  })
-  t.same(await rows(account), before, 'the retries of deliveries are as they were')
-  clock.advance(30_000)
-  await jobs.run()
-  t.equal(endpoint.received.length, 4, 'one attempt of the delivery, two tests, the next attempt of the delivery')
 })
 
 await t.test('a test event goes to no address that the guard refuses, and nowhere without a webhook URL', async t => {
