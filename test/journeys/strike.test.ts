@@ -18,15 +18,6 @@ void t.test('strike in the primary slot of a whole gateway', async t => {
     hanging(t, front)
   )
 
-  await t.test('the receiver is registered automatically at the first payment, once', async t => {
-    await Promise.all([front.order(), front.order(), front.order()])
-    await eventually('it is registered', () => Promise.resolve(fake.subscriptions[0] ?? null))
-    await front.order()
-    t.ok(fake.subscriptions[0]?.webhookUrl.startsWith(`${gateway.url}/api/webhooks/primary`))
-    t.same(fake.subscriptions[0]?.eventTypes, ['receive-request.receive-pending', 'receive-request.receive-completed'])
-    t.equal(fake.subscriptions.length, 1)
-  })
-
   await t.test('forged notifications are 401, with no call and no change', async t => {
     const payment = await front.order()
     till.pay(String(payment['lightningInvoice']))

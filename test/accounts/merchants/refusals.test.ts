@@ -125,53 +125,30 @@ t.test(
   }
 )
 
-t.test('Feature not available | feature l402 (required_plan individual) | upgrade_plan', async t => {
-  const { send } = await account({ l402_enabled: false })
-  for (const path of ['/api/proxy', '/api/l402/challenges']) {
-    const answer = await send('GET', path)
-    t.same(refusal(answer), {
-      error: 'Feature not available',
-      action_required: 'upgrade_plan',
-      current_plan: 'free',
-      required_plan: 'individual',
-      feature: 'l402'
-    })
-    t.notMatch(answer.text, /contact support/)
-  }
-})
-
-t.test('Feature not available | feature refunds (required_plan null) | contact_support', async t => {
-  for (const plan of ['free', 'individual', 'l402']) {
-    const { send } = await account({ plan_tier: plan, refunds_enabled: false })
-    t.same(
-      refusal(await send('POST', '/api/refunds', {})),
-      {
-        error: 'Feature not available',
-        action_required: 'contact_support',
-        current_plan: plan,
-        required_plan: null,
-        feature: 'refunds'
-      },
-      `${plan}: before its body is read, and granted by no plan`
-    )
-  }
-})
-
-t.test('Feature not available | feature multi_currency (required_plan individual) | upgrade_plan', async t => {
-  const { send } = await account({ multi_currency_enabled: false })
-  t.same(refusal(await send('POST', '/api/payments', { orderId: 'one', amount: 1, currency: 'EUR' })), {
-    error: 'Feature not available',
-    action_required: 'upgrade_plan',
-    current_plan: 'free',
-    required_plan: 'individual',
-    feature: 'multi_currency'
-  })
-  t.not(
-    (await send('POST', '/api/payments', { orderId: 'two', amount: 0, currency: 'USD' })).status,
-    403,
-    'USD never needs it (decision 51)'
+for (const [feature, required_plan, action_required, plans, column, method, path] of [
+  ['l402', 'individual', 'upgrade_plan', ['free'], 'l402_enabled', 'GET', '/api/proxy'],
+  ['l402', 'individual', 'upgrade_plan', ['free'], 'l402_enabled', 'GET', '/api/l402/challenges'],
+  ['refunds', null, 'contact_support', ['free', 'individual', 'l402'], 'refunds_enabled', 'POST', '/api/refunds'],
+  ['multi_currency', 'individual', 'upgrade_plan', ['free'], 'multi_currency_enabled', 'POST', '/api/payments']
+] as const)
+  t.test(
+    `Feature not available | feature ${feature} (required_plan ${required_plan}) | ${action_required}: ${path}`,
+    async t => {
+      for (const current_plan of plans) {
+        const { send } = await account({ plan_tier: current_plan, [column]: false })
+        const body = { orderId: 'one', amount: 1, currency: 'EUR' }
+        const answer = await send(method, path, method === 'POST' ? body : undefined)
+        t.same(refusal(answer), {
+          error: 'Feature not available',
+          action_required,
+          current_plan,
+          required_plan,
+          feature
+        })
+        t.equal(/contact support/.test(answer.text), action_required === 'contact_support')
+      }
+    }
   )
-})
 
 t.test(
   'when current_plan equals required_plan the account flag was never applied; the message says to contact support',

@@ -95,33 +95,6 @@ void t.test('a lost notification', async t => {
   const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
   const rival = await made.merchant({ primaryApiKey: new Secret('rival') })
 
-  await t.test('is made up for by one listing of each account', async t => {
-    const one = await made.pay(acme)
-    const two = await made.pay(acme)
-    const theirs = await made.pay(rival)
-    await run(poller())
-    t.same(primary.listings, [], 'the notification comes first')
-    primary.settled.set('acme', [
-      { chargeId: one.chargeId, state: paid(clock.now() + 1_000) },
-      { chargeId: 'of another application', state: paid(clock.now()) }
-    ])
-    const before = primary.lookUps
-    // Each run may be another process's.
-    await minute(poller())
-    t.same(primary.listings.map(({ key }) => key).toSorted(), ['acme', 'rival'])
-    t.equal(primary.lookUps, before)
-    t.match(await payments.get(acme, one.invoiceId), { status: /^paid$/, paidAt: clock.now() - MINUTE + 1_000 })
-    t.equal((await payments.get(acme, two.invoiceId)).status, 'unpaid')
-    t.equal((await payments.get(rival, theirs.invoiceId)).status, 'unpaid')
-    t.same(
-      made.changes.map(change => change.payment.invoiceId),
-      [one.invoiceId],
-      'and the merchant is notified once'
-    )
-    await minute(poller())
-    t.equal(made.changes.length, 1)
-  })
-
   await t.test("another merchant's charge reveals nothing: each is looked up with its own key", async t => {
     const theirs = await made.pay(rival)
     primary.settled.set('acme', [{ chargeId: theirs.chargeId, state: paid(clock.now()) }])

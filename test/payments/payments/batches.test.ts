@@ -35,25 +35,6 @@ await eachDatabase(t, 'payments that are written together get each its own verdi
       ...different
     })
 
-  await t.test('order ids: one of several holds each, whatever else is in the batch', async t => {
-    const paid = held('paid')
-    t.equal(await store.reserve(paid, now), 'done')
-    t.equal(await store.insert(paymentOf(paid), paid), 'done')
-    t.equal(await store.reserve(held('stale', { heldUntil: now }), now - 1), 'done')
-    await merchants.deactivate(gone.id)
-    // All in one turn, so together.
-    const requests = [
-      ...Array.from({ length: 20 }, (_each, at) => held(`order-${at}`)),
-      held('order-3'),
-      held('paid'),
-      held('stale'),
-      held('theirs', { merchantId: gone.id })
-    ]
-    const verdicts = await Promise.all(requests.map(each => store.reserve(each, now)))
-    t.same(verdicts, [...Array.from({ length: 20 }, () => 'done'), 'taken', 'taken', 'done', 'inactive'])
-    await merchants.reactivate(gone.id)
-  })
-
   await t.test('payments: one that is refused fails alone, and keeps its order id', async t => {
     const idempotency = { operation: 'payment', key: 'the same', fingerprint: 'ab'.repeat(32) } as const
     const good = Array.from({ length: 20 }, (_each, at) => held(`good-${at}`))

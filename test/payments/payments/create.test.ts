@@ -2,7 +2,6 @@ import t from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { NoPrices } from '../../../src/lightning/money/prices.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { anInput, fixture, type Reply } from './fixture.ts'
 import { until } from '../../support/until.ts'
 
@@ -182,38 +181,23 @@ void t.test('the create response', async t => {
     })
     const read = await call(acme, 'GET', `/api/payments/${String(payment['invoiceId'])}`)
     t.equal(read.text, reply.text, 'and is read back, metadata in its order')
-    const rows: Array<[name: string, ok: unknown]> = [
-      ['invoiceId | string | Numeric string', /^[1-9]\d{14}$/.test(String(payment['invoiceId']))],
-      ["orderId | string | Merchant's own order id", payment['orderId'] === 'A-1'],
-      ['status | string | unpaid', payment['status'] === 'unpaid'],
-      ['amount | decimal | In currency', reply.text.includes('"amount":0.0001,')],
-      ['currency | string', payment['currency'] === 'BTC'],
-      [
-        'lightningInvoice | string | BOLT11 invoice',
-        decodeInvoice(String(payment['lightningInvoice'])).amountSats === 10_000
-      ],
-      [
-        'paymentHash | string | Payment hash of the invoice',
-        decodeInvoice(String(payment['lightningInvoice'])).paymentHash === payment['paymentHash']
-      ],
-      ['hostedCheckoutUrl | empty for primary', payment['hostedCheckoutUrl'] === ''],
-      [
-        'payUrl | {base_url}/pay/<pay_token>, random',
-        /^https:\/\/pay\.example\.com\/pay\/[A-Za-z0-9_-]{43}$/.test(String(payment['payUrl']))
-      ],
-      ['payUrl | cannot be derived from invoiceId', !String(payment['payUrl']).includes(String(payment['invoiceId']))],
-      ['providerChargeId | Provider-agnostic charge id', String(payment['providerChargeId']).startsWith('charge-')],
-      [
-        'alternateChargeId | same value as providerChargeId',
-        payment['alternateChargeId'] === payment['providerChargeId']
-      ],
-      ['createdAt | ISO 8601 UTC', payment['createdAt'] === new Date(clock.now()).toISOString()],
-      [
-        'expiresAt | primary provider about 60 minutes',
-        payment['expiresAt'] === new Date(clock.now() + 3_600_000).toISOString()
-      ]
-    ]
-    for (const [name, ok] of rows) t.ok(ok, name)
+    t.match(payment, {
+      invoiceId: /^[1-9]\d{14}$/,
+      orderId: 'A-1',
+      status: /^unpaid$/,
+      amount: 0.0001,
+      currency: 'BTC',
+      hostedCheckoutUrl: /^$/,
+      payUrl: /^https:\/\/pay\.example\.com\/pay\/[A-Za-z0-9_-]{43}$/,
+      providerChargeId: /^charge-/,
+      alternateChargeId: payment['providerChargeId'],
+      createdAt: new Date(clock.now()).toISOString(),
+      expiresAt: new Date(clock.now() + 3_600_000).toISOString()
+    })
+    t.ok(reply.text.includes('"amount":0.0001,'), 'in plain notation')
+    const invoice = decodeInvoice(String(payment['lightningInvoice']))
+    t.match(invoice, { amountSats: 10_000, paymentHash: payment['paymentHash'] })
+    t.notOk(String(payment['payUrl']).includes(String(payment['invoiceId'])), 'not derived from invoiceId')
     t.same(primary.requests.at(-1), {
       amountSats: 10_000,
       description: 'Two books',
@@ -318,7 +302,7 @@ void t.test('the create response', async t => {
 })
 
 void t.test('providers, prices and features', async t => {
-  const { call, merchant, merchants, primary, alternate, clock } = await fixture(t, { prices: new NoPrices() })
+  const { call, merchant, merchants, alternate, clock } = await fixture(t, { prices: new NoPrices() })
 
   await t.test(
     'the alternate provider: its own time to pay, and hostedCheckoutUrl, empty when it gives none (decision 7)',
@@ -388,23 +372,6 @@ void t.test('providers, prices and features', async t => {
     t.ok(reply.header('retry-after'))
     t.equal((await call(acme, 'POST', '/api/payments', { ...input, currency: 'BTC' })).status, 201)
   })
-
-  await t.test(
-    '502 | upstream provider failure; 503 when it is unavailable (decision 17); a create that failed frees its order id (decision 45)',
-    async t => {
-      const acme = await merchant()
-      const input = anInput()
-      primary.fault = new ProviderRefused('request', 'No.')
-      const refused = await call(acme, 'POST', '/api/payments', input)
-      t.same([refused.status, refused.data], [502, { error: 'Payment provider error', message: 'No.' }])
-      primary.fault = new ProviderUnavailable()
-      const away = await call(acme, 'POST', '/api/payments', input)
-      t.equal(away.status, 503)
-      t.equal(away.header('retry-after'), '5')
-      primary.fault = null
-      t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
-    }
-  )
 })
 
 void t.test('order ids', async t => {

@@ -127,30 +127,4 @@ void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, 
     t.match(refund, { amountSatoshis: 10 })
     t.equal(second, undefined)
   })
-
-  await t.test(
-    'a provider key that may not send is 400 {error} that names the scope: try it with sandbox-no-payout',
-    async t => {
-      const invoiceId = await paid()
-      t.equal(
-        (await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: 'sandbox-no-payout' })).status,
-        200
-      )
-      t.same(
-        json(
-          await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 }),
-          400
-        ),
-        { error: 'The provider key lacks the scope partner.payment-quote.execute.' }
-      )
-      t.match((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json(), [
-        { status: 'failed', providerRefundId: null, alternateRefundId: null, processedAt: /Z$/ }
-      ])
-      await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: 'sandbox-anything' })
-      t.equal(
-        (await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 })).status,
-        201
-      )
-    }
-  )
 })

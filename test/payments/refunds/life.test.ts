@@ -187,24 +187,6 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     }
   )
 
-  await t.test(
-    'a crash between reserve and call leaves a pending row that is never sent, failed once the grace is over',
-    async t => {
-      const payment = await f.payment()
-      const crashing = f.another()
-      // The process hangs where the provider would be asked.
-      provider.meanwhile = () => new Promise(() => {})
-      void crashing.create(merchant, { invoiceId: payment.invoiceId, refundAddress, amountSatoshis: 400 })
-      let rows: Refund[] = []
-      while (rows.length === 0) rows = await refunds.ofInvoice(merchant, payment.invoiceId)
-      provider.meanwhile = () => {}
-      t.match(rows, [{ status: 'pending' }])
-      clock.advance(10 * minutes)
-      await refunds.followUp(clock.now())
-      t.match(await refunds.ofInvoice(merchant, payment.invoiceId), [{ status: 'failed' }])
-    }
-  )
-
   await t.test('a crash between call and write leaves a pending row that the follow-up finds confirmed', async t => {
     let broken = true
     const store = Object.create(f.store, {
@@ -299,19 +281,6 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     provider.becomes(refund.refundId, { status: 'confirmed' })
     const before = provider.lookUps
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'failed' })
-    t.equal(provider.lookUps, before, 'a final refund makes no call')
-  })
-
-  await t.test('a confirmed refund never goes back, whatever the provider says afterwards', async t => {
-    const refund = await ask('pays', 1000)
-    for (const status of ['failed', 'pending', 'processing'] as const) {
-      provider.becomes(refund.refundId, { status, transactionHash: null })
-      t.match(await refunds.sync(merchant, refund.refundId), { status: 'confirmed', transactionHash: 'ab'.repeat(32) })
-    }
-    provider.payouts.delete(refund.refundId)
-    clock.advance(60 * minutes)
-    const before = provider.lookUps
-    t.match(await refunds.sync(merchant, refund.refundId), { status: 'confirmed' })
     t.equal(provider.lookUps, before, 'a final refund makes no call')
   })
 

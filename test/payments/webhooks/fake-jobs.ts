@@ -5,7 +5,6 @@ import type {
   JobPage,
   Jobs,
   JsonObject,
-  QueueOptions,
   QueueView
 } from '../../../src/platform/jobs/jobs.ts'
 import type { JobsOptions } from '../../../src/platform/jobs/queue.ts'
@@ -17,22 +16,10 @@ export interface Waiting {
   readonly data: JsonObject
   readonly startAfter: number | null
   readonly group: string | null
-  readonly key: string | null
-}
-
-interface Row {
-  id: number
-  queue: string
-  data: JsonObject
-  start_after: number | null
-  job_group: string | null
-  key: string | null
 }
 
 /** Jobs that commit or roll back with the caller's transaction, and that run when a test says so, by its own clock. */
 export class FakeJobs implements Jobs {
-  readonly queueOptions = new Map<string, QueueOptions>()
-  readonly periodic = new Map<string, number>()
   readonly #runs = new Map<string, JobDeclaration['run']>()
   readonly #database: Database
   readonly #clock: JobsOptions['clock']
@@ -44,13 +31,7 @@ export class FakeJobs implements Jobs {
 
   /** What is declared again takes the place of what it was. */
   declare(jobs: readonly JobDeclaration[]): void {
-    for (const { name, options, every, run } of jobs) {
-      if (every !== null) this.periodic.set(name, every)
-      else {
-        this.queueOptions.set(name, options)
-        this.#runs.set(name, run)
-      }
-    }
+    for (const { name, run } of jobs) this.#runs.set(name, run)
   }
 
   async enqueue(
@@ -78,15 +59,8 @@ export class FakeJobs implements Jobs {
   }
 
   async waiting(): Promise<Waiting[]> {
-    const rows = await this.#database.sql<Row[]>`select * from fake_jobs order by id`
-    return rows.map(row => ({
-      id: `job-${row.id}`,
-      queue: row.queue,
-      data: row.data,
-      startAfter: row.start_after,
-      group: row.job_group,
-      key: row.key
-    }))
+    return await this.#database.sql<Waiting[]>`
+      select 'job-' || id as id, queue, data, start_after as "startAfter", job_group as group from fake_jobs order by fake_jobs.id`
   }
 
   /** Runs what is due, one after the other, and what that makes due; answers what each threw, or null. */
