@@ -13,8 +13,7 @@ void t.test('opennode in the alternate slot of a whole gateway', async t => {
   const { fake } = till
   const front = await openShopFront(t, till, clock)
   const chargeOf = (payment: Json) => fake.account.charge(String(payment['providerChargeId']))
-  const statuses = (payment: Json) =>
-    front.webhooksOf(payment['invoiceId']).map(({ text }) => (JSON.parse(text) as { status: string }).status)
+  const statuses = (payment: Json) => front.statusesOf(payment['invoiceId'])
 
   await t.test('it hangs: 503 within its timeout, after five immediately with Retry-After, and again 10 s later', t =>
     hanging(t, front)

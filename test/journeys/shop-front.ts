@@ -2,8 +2,8 @@ import type { Test as T } from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { JobTable } from '../../src/platform/jobs/table.ts'
 import { startFakePrices } from '../fakes/prices.ts'
-import { isAuthentic, startReceiver, type Received, type Receiver } from '../fakes/receiver.ts'
-import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
+import { isAuthentic, startReceiver, type Received } from '../fakes/receiver.ts'
+import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
 import { inTimeOf } from '../support/passing-time.ts'
@@ -15,33 +15,11 @@ export type Json = Record<string, unknown>
 export const PATIENCE = 30_000
 const POLICIES = ['global', 'read', 'write', 'payment-create', 'admin', 'l402-proxy', 'webhook']
 
-/** A merchant's account on a whole gateway, with its provider's fake in one slot. */
-export interface ShopFront {
-  readonly gateway: TestGateway
-  readonly till: Till
-  readonly clock: ManualClock
-  /** The merchant's webhook endpoint. */
-  readonly receiver: Receiver
-  readonly webhookSecret: string
-  /** Saves a key for the slot. */
-  useKey(key: string): Promise<void>
-  /** A payment of 10,000 satoshis in BTC unless said. */
-  order(fields?: Json): Promise<Json>
-  /** The payment as the merchant reads it. */
-  payment(invoiceId: unknown): Promise<Json>
-  becomes(invoiceId: unknown, status: string): Promise<Json>
-  /** Webhooks about an invoice or a challenge, as the merchant got them. */
-  webhooksOf(id: unknown): readonly Received[]
-  /** Waits for the first of them. */
-  webhookOf(id: unknown): Promise<Received>
-  /** Time goes on, and a periodic job has its turn now and then, until `look` answers something. */
-  inTime<R>(what: string, job: string, look: () => Promise<R | null>): Promise<R>
-  /** Every job of a queue that is due has been done. */
-  idle(queue: string): Promise<void>
-}
-
-/** Opens it: key, webhook address and choice of the provider are saved over the API. */
-export async function openShopFront(t: T, till: Till, clock: ManualClock): Promise<ShopFront> {
+/**
+ * A merchant's account on a whole gateway, with its provider's fake in one slot: key, webhook address and choice of the
+ * provider are saved over the API.
+ */
+export async function openShopFront(t: T, till: Till, clock: ManualClock) {
   const prices = await startFakePrices({ clock })
   const receiver = await startReceiver()
   t.teardown(() => Promise.all([prices.close(), receiver.close()]))
@@ -64,14 +42,21 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
     200
   )
   let orders = 0
-  const front: ShopFront = {
+  /** The payment as the merchant reads it. */
+  const payment = async (invoiceId: unknown) =>
+    json(await gateway.merchantSend('GET', `/api/payments/${String(invoiceId)}`), 200)
+  /** Webhooks about an invoice or a challenge, as the merchant got them. */
+  const webhooksOf = (id: unknown) => receiver.received.filter(({ text }) => text.includes(String(id)))
+  return {
     gateway,
     till,
     clock,
     receiver,
     webhookSecret: String(webhookSecret),
+    /** Saves a key for the slot. */
     useKey,
-    order: async fields =>
+    /** A payment of 10,000 satoshis in BTC unless said. */
+    order: async (fields?: Json) =>
       json(
         await gateway.merchantSend('POST', '/api/payments', {
           orderId: `order-${++orders}`,
@@ -81,15 +66,19 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
         }),
         201
       ),
-    payment: async invoiceId => json(await gateway.merchantSend('GET', `/api/payments/${String(invoiceId)}`), 200),
-    becomes: (invoiceId, status) =>
+    payment,
+    becomes: (invoiceId: unknown, status: string) =>
       eventually(`the payment is ${status}`, async () => {
-        const payment = await front.payment(invoiceId)
-        return payment['status'] === status ? payment : null
+        const found = await payment(invoiceId)
+        return found['status'] === status ? found : null
       }),
-    webhooksOf: id => receiver.received.filter(({ text }) => text.includes(String(id))),
-    webhookOf: id => eventually('the webhook has arrived', () => Promise.resolve(front.webhooksOf(id)[0] ?? null)),
-    inTime: (what, job, look) =>
+    webhooksOf,
+    /** The statuses of an invoice that the merchant was told. */
+    statusesOf: (id: unknown) => webhooksOf(id).map(({ text }) => (JSON.parse(text) as { status: string }).status),
+    /** Waits for the first of them. */
+    webhookOf: (id: unknown) => eventually('the webhook has arrived', () => Promise.resolve(webhooksOf(id)[0] ?? null)),
+    /** Time goes on, and a periodic job has its turn now and then, until `look` answers something. */
+    inTime: <R>(what: string, job: string, look: () => Promise<R | null>) =>
       inTimeOf(
         gateway,
         clock,
@@ -100,15 +89,17 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
           return null
         })
       ),
-    idle: async queue => {
+    /** Every job of a queue that is due has been done. */
+    idle: async (queue: string) => {
       await eventually(`${queue} is idle`, async () => {
         const counts = (await jobs.counts()).find(({ name }) => name === queue)
         return counts === undefined || counts.waiting + counts.running === 0 ? true : null
       })
     }
   }
-  return front
 }
+
+export type ShopFront = Awaited<ReturnType<typeof openShopFront>>
 
 /** The body of an answer that must have this status. */
 export function json(answer: Answer, status: number): Json {

@@ -1,12 +1,11 @@
 import type { Test as T } from 'tap'
 import { JobTable } from '../../src/platform/jobs/table.ts'
-import { startFakeShopify, type FakeShopify } from '../fakes/shopify.ts'
-import type { FakeOrder } from '../fakes/shopify-shop.ts'
-import { defaultYaml, startGateway, type Answer, type TestGateway, paidFor } from '../support/gateway.ts'
+import { startFakeShopify } from '../fakes/shopify.ts'
+import { defaultYaml, startGateway, paidFor } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { inTimeOf } from '../support/passing-time.ts'
-import { json, type Json } from './shop-front.ts'
+import { json } from './shop-front.ts'
 
 export const SLUG = 'goods'
 /** How long one call to the platform may take, in milliseconds. */
@@ -28,6 +27,8 @@ export const ADDRESS = Object.freeze({
 })
 const LOCATION = { 'x-buyer-location': 'US-NY-10001' }
 
+type Items = ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>
+
 /** A paid, unclaimed order. */
 export interface Bought {
   readonly orderId: string
@@ -35,32 +36,11 @@ export interface Bought {
   readonly authorization: string
 }
 
-/** A merchant's store on a whole gateway, over the fake platform. */
-export interface Counter {
-  readonly gateway: TestGateway
-  readonly fake: FakeShopify
-  readonly clock: ManualClock
-  checkout(
-    items?: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>,
-    headers?: Readonly<Record<string, string>>
-  ): Promise<Answer>
-  /** Checks out, pays, and fetches the claim token. */
-  buy(items?: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>): Promise<Bought>
-  claim(bought: Pick<Bought, 'claimToken'>): Promise<Answer>
-  /** The order as its buyer reads it. */
-  status(bought: Bought): Promise<Json>
-  /** What the platform has of an order. */
-  ordersOf(bought: Bought): readonly FakeOrder[]
-  /** Everything that was bought here. */
-  readonly bought: readonly Bought[]
-  /** Lets time go on while something waits for it. */
-  inTime<R>(doing: Promise<R>): Promise<R>
-  /** A periodic job has its turn now and then until `look` answers something. */
-  afterJob<R>(what: string, job: string, look: () => Promise<R | null>): Promise<R>
-}
-
-/** Opens it: the merchant names domain and app, and the platform gets the webhook addresses. */
-export async function openCounter(t: T): Promise<Counter> {
+/**
+ * A merchant's store on a whole gateway, over the fake platform: the merchant names domain and app, and the platform gets
+ * the webhook addresses.
+ */
+export async function openCounter(t: T) {
   const clock = new ManualClock(Date.now())
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
@@ -82,18 +62,23 @@ export async function openCounter(t: T): Promise<Counter> {
   const base = `/api/storefront/${SLUG}`
   const all: Bought[] = []
   const mugs = () => [{ variantId: fake.shop.variantOf('Enamel Mug').id, quantity: 2 }]
-  const counter: Counter = {
+  const checkout = (items: Items = mugs(), headers: Readonly<Record<string, string>> = {}) =>
+    gateway.send('POST', `${base}/checkout`, { headers: { ...LOCATION, ...headers }, body: { items } })
+  /** Lets time go on while something waits for it. */
+  const inTime = <R>(doing: Promise<R>) => inTimeOf(gateway, clock, doing)
+  return {
     gateway,
     fake,
     clock,
-    bought: all,
-    checkout: (items = mugs(), headers = {}) =>
-      gateway.send('POST', `${base}/checkout`, { headers: { ...LOCATION, ...headers }, body: { items } }),
-    buy: async items => {
-      const unpaid = await counter.checkout(items)
+    /** Everything that was bought here. */
+    bought: all as readonly Bought[],
+    checkout,
+    /** Checks out, pays, and fetches the claim token. */
+    buy: async (items?: Items): Promise<Bought> => {
+      const unpaid = await checkout(items)
       const { orderId } = json(unpaid, 402)
       const authorization = await paidFor(gateway, unpaid)
-      const paid = json(await counter.checkout(items, { authorization }), 200)
+      const paid = json(await checkout(items, { authorization }), 200)
       const bought = {
         orderId: String(orderId),
         claimToken: new URL(String(paid['claimPageUrl'])).searchParams.get('claimToken') ?? '',
@@ -102,16 +87,19 @@ export async function openCounter(t: T): Promise<Counter> {
       all.push(bought)
       return bought
     },
-    claim: ({ claimToken }) =>
+    claim: ({ claimToken }: Pick<Bought, 'claimToken'>) =>
       gateway.send('POST', `${base}/claim`, {
         body: { claimToken, email: 'buyer@example.com', shippingAddress: ADDRESS }
       }),
-    status: async ({ orderId, claimToken }) =>
+    /** The order as its buyer reads it. */
+    status: async ({ orderId, claimToken }: Bought) =>
       json(await gateway.send('GET', `${base}/orders/${orderId}?claimToken=${claimToken}`), 200),
-    ordersOf: ({ orderId }) => fake.shop.orders.filter(({ input }) => input.sourceIdentifier === orderId),
-    inTime: doing => inTimeOf(gateway, clock, doing),
-    afterJob: (what, job, look) =>
-      counter.inTime(
+    /** What the platform has of an order. */
+    ordersOf: ({ orderId }: Bought) => fake.shop.orders.filter(({ input }) => input.sourceIdentifier === orderId),
+    inTime,
+    /** A periodic job has its turn now and then until `look` answers something. */
+    afterJob: <R>(what: string, job: string, look: () => Promise<R | null>) =>
+      inTime(
         eventually(what, async () => {
           const found = await look()
           if (found !== null) return found
@@ -120,5 +108,6 @@ export async function openCounter(t: T): Promise<Counter> {
         })
       )
   }
-  return counter
 }
+
+export type Counter = Awaited<ReturnType<typeof openCounter>>

@@ -13,13 +13,11 @@ import { notificationOperations } from '../../../src/payments/notifications/oper
 import { Registration, SubscriptionStore } from '../../../src/payments/notifications/registration.ts'
 import { Notifications } from '../../../src/payments/notifications/service.ts'
 import { PaymentCharges } from '../../../src/payments/payments/charges.ts'
-import type { Payment } from '../../../src/payments/payments/schema.ts'
-import type { Payments } from '../../../src/payments/payments/service.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
 import type { EnqueueOptions, JobDeclaration, Jobs, JsonObject } from '../../../src/platform/jobs/jobs.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
-import { Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../../src/lightning/providers/slot-keys.ts'
 import { ProviderNotificationError } from '../../../src/lightning/provider-calls/errors.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
@@ -31,12 +29,7 @@ import type {
   SettledList,
   SettledSince
 } from '../../../src/lightning/provider-calls/provider.ts'
-import {
-  anInput,
-  FakeProvider,
-  fixture as paymentFixture,
-  type Fixture as PaymentFixture
-} from '../payments/fixture.ts'
+import { anInput, FakeProvider, fixture as paymentFixture } from '../payments/fixture.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 
@@ -143,38 +136,10 @@ export function keptLog(): Log & { readonly lines: string[] } {
   return { ...silentLog, lines, debug: keep, info: keep, warn: keep, error: keep }
 }
 
-/** The fixture of payments, with providers that notify: primary by registration, alternate with the account's key. */
-export interface Fixture extends Pick<
-  PaymentFixture,
-  'database' | 'clock' | 'merchants' | 'merchant' | 'changes' | 'another'
-> {
-  readonly primary: SubscribingProvider
-  readonly alternate: SigningProvider
-  readonly payees: Payees
-  readonly payments: Payments
-  readonly charges: Charges
-  readonly ofPayments: PaymentCharges
-  readonly ofChallenges: ChallengeCharges
-  readonly jobs: HandJobs
-  readonly registration: Registration
-  readonly sealer: Sealer
-  readonly log: ReturnType<typeof keptLog>
-  pay(merchant: Merchant, different?: Parameters<typeof anInput>[0]): Promise<Payment>
-  /** Writes a challenge; of the operator's own route unless said. */
-  challenge(different?: Partial<NewChallenge>): Promise<NewChallenge>
-  isSettled(paymentHash: string): Promise<boolean>
-  /** Sends a notification to a receiver. */
-  notify(
-    slot: ProviderSlot,
-    body: string | Uint8Array,
-    headers?: Readonly<Record<string, string>>,
-    query?: string
-  ): Promise<{ readonly status: number; readonly text: string }>
-}
-
 let shared: Promise<Database> | null = null
 
-/** Everything of notifications as it is composed, on a database that the tests of one file share unless said. */
+/** Everything of notifications as it is composed, with providers that notify (primary by registration, alternate with the
+ * account's key), on a database that the tests of one file share unless said. */
 export async function fixture(
   t: T,
   options: {
@@ -183,7 +148,7 @@ export async function fixture(
       clock: ManualClock
     ) => Provider | Promise<Provider>
   } = {}
-): Promise<Fixture> {
+) {
   const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const base = await paymentFixture(t, { database })
   const { clock, merchants } = base
@@ -255,8 +220,10 @@ export async function fixture(
     merchant: base.merchant,
     changes: base.changes,
     another: base.another,
-    pay: (merchant, different) => payments.create(merchant, anInput(different)),
-    challenge: async different => {
+    pay: (merchant: Merchant, different?: Parameters<typeof anInput>[0]) =>
+      payments.create(merchant, anInput(different)),
+    /** Writes a challenge; of the operator's own route unless said. */
+    challenge: async (different?: Partial<NewChallenge>) => {
       const row = aChallenge({
         createdAt: clock.now(),
         expiresAt: clock.now() + 600_000,
@@ -266,11 +233,17 @@ export async function fixture(
       await challenges.insert(database.sql, row)
       return row
     },
-    isSettled: async paymentHash =>
+    isSettled: async (paymentHash: string) =>
       (await database.sql`select settled_at from challenges where payment_hash = ${paymentHash}`)[0]?.[
         'settled_at'
       ] instanceof Date,
-    notify: async (slot, body, headers = {}, query = '') => {
+    /** Sends a notification to a receiver. */
+    notify: async (
+      slot: ProviderSlot,
+      body: string | Uint8Array,
+      headers: Readonly<Record<string, string>> = {},
+      query = ''
+    ) => {
       const { status, text } = await chain.run({
         method: 'POST',
         target: `/api/webhooks/${slot}${query}`,
@@ -281,6 +254,8 @@ export async function fixture(
     }
   }
 }
+
+export type Fixture = Awaited<ReturnType<typeof fixture>>
 
 /** How a charge reads that was paid. */
 export function paid(settledAt: number, receivedSats = 10_000): ChargeState {

@@ -14,7 +14,7 @@ import { openKind } from '../../lightning/open-kind.ts'
 import { openAnyDatabase, withSql } from '../../support/database.ts'
 import { strike } from '../../../src/lightning/kinds/strike/strike.ts'
 import { startFakeStrike, STRIKE_SCOPES, type FakeStrike } from '../../fakes/strike.ts'
-import { fixture, paid, type Fixture } from './fixture.ts'
+import { fixture, paid } from './fixture.ts'
 import { ChallengeCharges } from '../../../src/selling/minting/charges.ts'
 
 const MINUTE = 60_000
@@ -30,27 +30,21 @@ const rules: PollRules = {
   tick: 15_000
 }
 
-interface Polling extends Fixture {
-  memory(slot: ProviderSlot, kind?: KindName): PollMemory
-  poller(slot?: ProviderSlot, different?: Partial<PollRules>, looks?: Pick<ChallengeCharges, 'open'>): Poller
-  /** Lets a minute pass and runs the poller, as its job does. */
-  minute(poller: Poller): Promise<void>
-}
-
 /** On a database of its own, since the poller asks for everybody. */
-async function polling(
-  t: T,
-  options: Pick<NonNullable<Parameters<typeof fixture>[1]>, 'inPrimary'> = {}
-): Promise<Polling> {
+async function polling(t: T, options: Pick<NonNullable<Parameters<typeof fixture>[1]>, 'inPrimary'> = {}) {
   const made = await fixture(t, { ...options, database: await openAnyDatabase(t) })
   const { payees, charges, payments, ofPayments, ofChallenges, clock, log, merchants } = made
   const { database } = made
-  const memory = (slot: ProviderSlot, kind = only(payees.inOrder(slot)).name) =>
+  const memory = (slot: ProviderSlot, kind: KindName = only(payees.inOrder(slot)).name) =>
     new PollMemory({ slot, kind, database, clock })
   return {
     ...made,
     memory,
-    poller: (slot = 'primary', different = {}, looks = ofChallenges) =>
+    poller: (
+      slot: ProviderSlot = 'primary',
+      different: Partial<PollRules> = {},
+      looks: Pick<ChallengeCharges, 'open'> = ofChallenges
+    ) =>
       new Poller({
         slot,
         kind: only(payees.inOrder(slot)).name,
@@ -66,7 +60,8 @@ async function polling(
         ofChallenges: looks,
         merchants
       }),
-    minute: async poller => {
+    /** Lets a minute pass and runs the poller, as its job does. */
+    minute: async (poller: Poller) => {
       clock.advance(MINUTE)
       await poller.run(new AbortController().signal)
     }
@@ -74,7 +69,7 @@ async function polling(
 }
 
 /** With the fake Strike in the primary slot. */
-async function withStrike(t: T): Promise<{ readonly made: Polling; readonly fake: FakeStrike }> {
+async function withStrike(t: T) {
   const started = Promise.withResolvers<FakeStrike>()
   const made = await polling(t, {
     inPrimary: async clock => {

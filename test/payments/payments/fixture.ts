@@ -1,11 +1,13 @@
 import { testMerchants, testSealer } from '../../support/merchants.ts'
 import tap, { type Test as T } from 'tap'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
+import type { AnyOperation } from '../../../src/engine/operations/operation.ts'
+import type { Services } from '../../../src/engine/pipeline/plugin.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { shortDescription } from '../../../src/lightning/codecs/bolt11-encode.ts'
 import { gate } from '../../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
+import { type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
 import { FixedPrices, type Prices } from '../../../src/lightning/money/prices.ts'
 import { openDemoInvoices } from '../../../src/payments/payments/creator.ts'
 import { paymentOperations } from '../../../src/payments/payments/operations.ts'
@@ -19,10 +21,12 @@ import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { Payees } from '../../../src/lightning/providers/payees.ts'
 import type {
+  Capabilities,
   Charge,
   ChargeRequest,
   ChargeState,
   Payout,
+  PayoutRequest,
   Provider,
   KindName
 } from '../../../src/lightning/provider-calls/provider.ts'
@@ -33,9 +37,9 @@ import { newInvoice } from '../../support/invoices.ts'
 
 /** A provider that signs real regtest invoices, and says of its charges what a test wants. */
 export class FakeProvider implements Provider {
-  readonly kind: KindName
+  kind: KindName
   readonly keyless = false
-  readonly capabilities = {
+  readonly capabilities: Capabilities = {
     onchain: true,
     hostedCheckout: true,
     notifies: false,
@@ -94,10 +98,10 @@ export class FakeProvider implements Provider {
     return state === undefined ? { status: 'unpaid', receivedSats: 0, settledAt: null } : state
   }
 
-  async createPayout(): Promise<never> {
+  async createPayout(_key: Secret<string> | null, _request: PayoutRequest): Promise<Payout> {
     throw new Error('these tests pay nothing out')
   }
-  async lookUpPayout(): Promise<Payout | null> {
+  async lookUpPayout(_key: Secret<string> | null, _request: PayoutRequest): Promise<Payout | null> {
     return null
   }
   async validateKey() {
@@ -115,28 +119,13 @@ export interface Reply {
   header(name: string): string | undefined
 }
 
-/** Calls an operation as a merchant, or without a key. */
-export type Call = (merchant: Merchant | null, method: string, target: string, body?: object | string) => Promise<Reply>
-
-/** Payments of one gateway, with a clock and providers that a test moves. */
-export interface Fixture {
-  readonly database: Database
-  readonly clock: ManualClock
-  readonly merchants: Merchants
-  readonly primary: FakeProvider
-  readonly alternate: FakeProvider
-  readonly payments: Payments
-  readonly store: PaymentStore
-  /** Reported changes, in order. */
-  readonly changes: PaymentChange[]
-  /** Listener for changes in their transactions; keeps them in `changes` unless a test sets another. */
-  readonly told: { changed: OnPaymentChange }
-  readonly call: Call
-  /** An account; with a primary key unless said. */
-  merchant(different?: Partial<CreateMerchant>): Promise<Merchant>
-  /** Another gateway on the same database, clock and providers. */
-  another(different?: Partial<PaymentsDependencies>): Payments
-}
+export type Call = (
+  by: Merchant | 'admin' | null,
+  method: string,
+  target: string,
+  body?: object | string,
+  headers?: Readonly<Record<string, string>>
+) => Promise<Reply>
 
 let accounts = 0
 let shared: Promise<Database> | null = null
@@ -152,7 +141,7 @@ export interface FixtureOptions {
  * The payments domain as it is composed, but for its providers; over a database that the tests of one file share unless
  * said.
  */
-export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixture> {
+export async function fixture(t: T, options: FixtureOptions = {}) {
   const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const clock = new ManualClock()
   const merchants = testMerchants(database, clock)
@@ -161,7 +150,8 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
   const store = new PaymentStore(database)
   const folder = temporaryFolder(t)
   const changes: PaymentChange[] = []
-  const told: Fixture['told'] = {
+  /** Listener for changes in their transactions; keeps them in `changes` unless a test sets another. */
+  const told: { changed: OnPaymentChange } = {
     changed: async (_sql, change) => {
       changes.push(change)
     }
@@ -200,9 +190,11 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
     store,
     changes,
     told,
+    /** Another gateway on the same database, clock and providers. */
     another: make,
-    call: await caller(payments),
-    merchant: async (different = {}) => {
+    call: await caller(paymentOperations(payments)),
+    /** An account; with a primary key unless said. */
+    merchant: async (different: Partial<CreateMerchant> = {}) => {
       const { merchant } = await merchants.create({
         name: 'Acme',
         email: `acme-${++accounts}-${process.pid}@example.com`,
@@ -215,17 +207,27 @@ export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixtu
   }
 }
 
-/** The operations of payments, as a gateway calls them. */
-export async function caller(payments: Payments): Promise<Call> {
-  const upstream = new InternalUpstream(paymentOperations(payments))
-  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-  return async (merchant, method, target, body) => {
+export type Fixture = Awaited<ReturnType<typeof fixture>>
+
+/** Calls operations as a gateway does, for a merchant, the administrator, or without a key. */
+export async function caller(
+  operations: readonly AnyOperation[],
+  plugins: Parameters<typeof harness>[0] = [],
+  services?: Partial<Services>
+): Promise<Call> {
+  const upstream = new InternalUpstream([...operations])
+  const chain = await harness(plugins, {
+    answer: ctx => upstream.handle(ctx),
+    ...(services === undefined ? {} : { services })
+  })
+  return async (by, method, target, body, more = {}) => {
+    const principal = by === 'admin' ? { kind: 'admin' as const, id: 'admin' } : by === null ? null : principalOfKey(by)
     const { status, headers, text } = await chain.run({
       method,
       target,
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', ...more },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-      ...(merchant === null ? {} : { principal: principalOfKey(merchant) })
+      ...(principal === null ? {} : { principal })
     })
     return {
       status,

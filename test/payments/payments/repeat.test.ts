@@ -1,44 +1,23 @@
 import t from 'tap'
 import idempotency from '../../../plugins/idempotency.ts'
-import { harness } from '../../../src/engine/pipeline/harness.ts'
-import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { paymentOperations } from '../../../src/payments/payments/operations.ts'
 import type { Payments } from '../../../src/payments/payments/service.ts'
 import { testServices } from '../../support/plugin-harness.ts'
-import { anInput, fixture, type Fixture } from './fixture.ts'
-import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+import { anInput, caller, fixture, type Fixture } from './fixture.ts'
 import { until } from '../../support/until.ts'
-
-interface Answer {
-  readonly status: number
-  readonly replayed: boolean
-  readonly data: Record<string, unknown>
-}
 
 const paths = ['/api/payments', '/api/checkout/sessions'] as const
 
 /** A gateway that has just started: nothing is in its state. */
-async function started(
-  f: Fixture,
-  merchant: Merchant,
-  payments: Payments = f.another()
-): Promise<(path: string, key: string, body: object) => Promise<Answer>> {
-  const upstream = new InternalUpstream(paymentOperations(payments))
-  const chain = await harness([{ plugin: idempotency }], {
-    answer: ctx => upstream.handle(ctx),
-    services: { ...testServices(), clock: f.clock }
+async function started(f: Fixture, merchant: Merchant, payments: Payments = f.another()) {
+  const call = await caller(paymentOperations(payments), [{ plugin: idempotency }], {
+    ...testServices(),
+    clock: f.clock
   })
-  return async (path, key, body) => {
-    const answer = await chain.run({
-      method: 'POST',
-      target: path,
-      headers: { 'content-type': 'application/json', 'idempotency-key': key },
-      body: JSON.stringify(body),
-      principal: principalOfKey(merchant)
-    })
-    const data = answer.json() as Record<string, unknown>
-    return { status: answer.status, replayed: answer.headers.all('x-idempotency-replayed').join() === 'true', data }
+  return async (path: string, key: string, body: object) => {
+    const { status, data, header } = await call(merchant, 'POST', path, body, { 'idempotency-key': key })
+    return { status, replayed: header('x-idempotency-replayed') === 'true', data }
   }
 }
 

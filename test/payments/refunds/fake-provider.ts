@@ -1,15 +1,7 @@
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import type {
-  Capabilities,
-  Charge,
-  ChargeState,
-  KeyVerdict,
-  Payout,
-  PayoutRequest,
-  Provider,
-  KindName
-} from '../../../src/lightning/provider-calls/provider.ts'
+import type { Capabilities, Payout, PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
 import type { Secret } from '../../../src/platform/keys/secrets.ts'
+import { FakeProvider as ChargingProvider } from '../payments/fixture.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
 
 /** Outcome of a payout request. `lost after` has paid when its answer is lost, `lost before` has not. */
@@ -25,10 +17,8 @@ export type HeaderFate =
   | 'breaks before'
 
 /** A provider that remembers every payment it made, and answers as the test says. */
-export class FakeProvider implements Provider {
-  kind: KindName = 'sandbox'
-  readonly keyless = false
-  capabilities: Capabilities = {
+export class FakeProvider extends ChargingProvider {
+  override capabilities: Capabilities = {
     onchain: false,
     hostedCheckout: false,
     notifies: false,
@@ -46,16 +36,15 @@ export class FakeProvider implements Provider {
   readonly payouts = new Map<string, Payout>()
   /** Whether look-ups are answered. */
   reachable = true
-  lookUps = 0
-  readonly keys: Array<string | null> = []
   readonly #clock: ManualClock
 
   constructor(clock: ManualClock) {
+    super('sandbox', clock)
     this.#clock = clock
   }
 
-  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    this.keys.push(key?.reveal() ?? null)
+  override async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    this.keys.push(key?.reveal() ?? '')
     this.asked.push(request)
     await this.meanwhile(request)
     const fate = this.fate(request)
@@ -94,7 +83,7 @@ export class FakeProvider implements Provider {
     return payout
   }
 
-  async lookUpPayout(_key: Secret<string> | null, { reference }: PayoutRequest): Promise<Payout | null> {
+  override async lookUpPayout(_key: Secret<string> | null, { reference }: PayoutRequest): Promise<Payout | null> {
     this.lookUps++
     if (!this.reachable) throw new ProviderUnavailable()
     return this.payouts.get(reference) ?? null
@@ -105,21 +94,5 @@ export class FakeProvider implements Provider {
     const held = this.payouts.get(reference)
     if (held === undefined) throw new Error('no such payout')
     this.payouts.set(reference, { ...held, ...change })
-  }
-
-  createCharge(): Promise<Charge> {
-    return Promise.reject(new Error('this test makes no invoices'))
-  }
-
-  lookUp(): Promise<ChargeState | null> {
-    return Promise.resolve(null)
-  }
-
-  validateKey(): Promise<KeyVerdict> {
-    return Promise.resolve({ isValid: true, message: '' })
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve()
   }
 }

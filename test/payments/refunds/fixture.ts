@@ -1,8 +1,6 @@
 import { testSealer } from '../../support/merchants.ts'
 import { randomBytes } from 'node:crypto'
 import { bech32 } from '@scure/base'
-import { harness } from '../../../src/engine/pipeline/harness.ts'
-import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
 import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
@@ -16,59 +14,20 @@ import { refundAdminOperations, refundOperations } from '../../../src/payments/r
 import type { Refund } from '../../../src/payments/refunds/schema.ts'
 import { Refunds } from '../../../src/payments/refunds/service.ts'
 import { RefundSettlements } from '../../../src/payments/refunds/settlement.ts'
-import { paymentSources } from '../../../src/payments/refunds/destination.ts'
+import { paymentSources, type InvoiceFor } from '../../../src/payments/refunds/destination.ts'
 import { RefundStore } from '../../../src/payments/refunds/store.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FakeProvider } from './fake-provider.ts'
-import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
-import { aPayment } from '../payments/fixture.ts'
+import { testServices } from '../../support/plugin-harness.ts'
+import { aPayment, caller } from '../payments/fixture.ts'
 import { newInvoice } from '../../support/invoices.ts'
 
 export type Json = Record<string, unknown>
 
-/** An answer of the operations. */
-export interface Reply {
-  readonly status: number
-  readonly type: string
-  /** An object, or an array where the operation answers one. */
-  readonly data: Json
-}
-
-/** Calls the operations as a merchant. */
-export type Call = (method: string, target: string, body?: unknown, merchant?: Merchant) => Promise<Reply>
-
-/** Refunds over a database, with providers whose every answer a test decides. */
-export interface Fixture {
-  readonly database: Database
-  readonly clock: ManualClock
-  /** Fills both slots, as one kind does. */
-  readonly provider: FakeProvider
-  readonly store: RefundStore
-  /** Who gives invoices of Lightning addresses. */
-  readonly addresses: { invoiceFor(address: string, amountSats: number): Promise<string> }
-  readonly refunds: Refunds
-  readonly settlements: RefundSettlements
-  /** Every refund that was reported as confirmed. */
-  readonly confirmed: Refund[]
-  readonly merchant: Merchant
-  /** Every change of a payment's status. */
-  readonly changes: PaymentChange[]
-  readonly call: Call
-  /** Another merchant with keys for both slots. */
-  newMerchant(): Promise<Merchant>
-  /** A paid payment of 1,000 satoshis on the primary provider, with what a test needs different. */
-  payment(different?: Partial<Payment>): Promise<Payment>
-  stored(invoiceId: string): Promise<Payment>
-  /** Another process on the same database. */
-  another(store?: RefundStore): Refunds
-  /** Another process whose slots have a provider of another kind, which knows nothing of what was sent. */
-  ofKind(kind: FakeProvider['kind']): Refunds
-}
-
 let count = 0
 
-/** Sets refunds up over `database`. */
-export async function fixtureOn(database: Database): Promise<Fixture> {
+/** Refunds over a database, with providers whose every answer a test decides. */
+export async function fixtureOn(database: Database) {
   const clock = new ManualClock()
   const provider = new FakeProvider(clock)
   const merchants = new MerchantStore(database)
@@ -85,6 +44,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       changes.push(change)
     }
   })
+  /** Every refund that was reported as confirmed. */
   const confirmed: Refund[] = []
   const onConfirmed = async (_sql: unknown, refund: Refund) => {
     confirmed.push(refund)
@@ -96,7 +56,8 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     },
     payments
   )
-  const addresses: Fixture['addresses'] = {
+  /** Who gives invoices of Lightning addresses. */
+  const addresses: { invoiceFor: InvoiceFor } = {
     invoiceFor: async () => {
       throw new Error('no Lightning address is asked here')
     }
@@ -114,7 +75,9 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       invoiceFor: (address, amountSats) => addresses.invoiceFor(address, amountSats),
       merchants: { byId: async id => accounts.get(id) ?? null }
     })
+  /** Another process on the same database. */
   const another = (refundStore: RefundStore = store) => over(refundStore, payees)
+  /** Another process whose slots have a provider of another kind, which knows nothing of what was sent. */
   const ofKind = (kind: FakeProvider['kind']) => {
     const other = new FakeProvider(clock)
     other.kind = kind
@@ -150,6 +113,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     return made
   }
   const merchant = await newMerchant()
+  /** A paid payment of 1,000 satoshis on the primary provider, with what a test needs different. */
   const payment = async (different: Partial<Payment> = {}) => {
     const now = clock.now()
     const invoiceId = numericId()
@@ -180,22 +144,10 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
   }
   const refunds = another()
   const settlements = new RefundSettlements({ store, sources, onConfirmed, database, clock, log: silentLog })
-  const upstream = new InternalUpstream([...refundOperations(refunds), ...refundAdminOperations(settlements)])
-  const chain = await harness([], { answer: ctx => upstream.handle(ctx), services: { clock } })
-  const call: Call = async (method, target, body, as = merchant) => {
-    const result = await chain.run({
-      method,
-      target,
-      headers: { 'content-type': 'application/json' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      principal: target.startsWith('/api/admin/') ? { kind: 'admin', id: 'admin' } : principalOfKey(as)
-    })
-    return {
-      status: result.status,
-      type: String(result.headers.get('content-type')),
-      data: result.text === '' ? {} : (result.json() as Json)
-    }
-  }
+  const services = { ...testServices(), clock }
+  const ask = await caller([...refundOperations(refunds), ...refundAdminOperations(settlements)], [], services)
+  const call = (method: string, target: string, body?: object, as = merchant) =>
+    ask(target.startsWith('/api/admin/') ? 'admin' : as, method, target, body)
   return {
     database,
     clock,
@@ -212,13 +164,15 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     payment,
     another,
     ofKind,
-    stored: async invoiceId => {
+    stored: async (invoiceId: string) => {
       const found = await payments.byId(invoiceId)
       if (found === null) throw new Error('the payment is gone')
       return found
     }
   }
 }
+
+export type Fixture = Awaited<ReturnType<typeof fixtureOn>>
 
 /** A Lightning invoice of a payer, on regtest, for 100 satoshis unless said; good for ten minutes from `clock` on. */
 export function invoiceOf(clock: ManualClock, terms: Parameters<typeof newInvoice>[0] = {}): string {

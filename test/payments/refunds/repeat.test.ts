@@ -1,41 +1,19 @@
 import t, { type Test as T } from 'tap'
 import idempotency from '../../../plugins/idempotency.ts'
-import { harness } from '../../../src/engine/pipeline/harness.ts'
-import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import { refundOperations } from '../../../src/payments/refunds/operations.ts'
 import type { Refunds } from '../../../src/payments/refunds/service.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { testServices } from '../../support/plugin-harness.ts'
+import { caller } from '../payments/fixture.ts'
 import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
-import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
 import { until } from '../../support/until.ts'
 
-interface Answer {
-  readonly status: number
-  readonly replayed: boolean
-  readonly data: Json
-}
-
 /** A gateway that has just started: nothing is in its state. */
-async function started(f: Fixture, refunds: Refunds): Promise<(key: string, body: Json) => Promise<Answer>> {
-  const upstream = new InternalUpstream(refundOperations(refunds))
-  const chain = await harness([{ plugin: idempotency }], {
-    answer: ctx => upstream.handle(ctx),
-    services: { ...testServices(), clock: f.clock }
-  })
-  return async (key, body) => {
-    const answer = await chain.run({
-      method: 'POST',
-      target: '/api/refunds',
-      headers: { 'content-type': 'application/json', 'x-idempotency-key': key },
-      body: JSON.stringify(body),
-      principal: principalOfKey(f.merchant)
-    })
-    return {
-      status: answer.status,
-      replayed: answer.headers.all('x-idempotency-replayed').join() === 'true',
-      data: answer.json() as Json
-    }
+async function started(f: Fixture, refunds: Refunds) {
+  const call = await caller(refundOperations(refunds), [{ plugin: idempotency }], { ...testServices(), clock: f.clock })
+  return async (key: string, body: Json) => {
+    const { status, data, header } = await call(f.merchant, 'POST', '/api/refunds', body, { 'x-idempotency-key': key })
+    return { status, replayed: header('x-idempotency-replayed') === 'true', data }
   }
 }
 

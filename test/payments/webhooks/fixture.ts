@@ -1,8 +1,5 @@
 import tap, { type Test as T } from 'tap'
-import { harness } from '../../../src/engine/pipeline/harness.ts'
-import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
 import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
-import type { Merchants } from '../../../src/accounts/merchants/service.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { PaymentStore } from '../../../src/payments/payments/store-sql.ts'
@@ -11,16 +8,14 @@ import { numericId } from '../../../src/platform/system/ids.ts'
 import { AddressGuard, type ResolveName } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
 import { endpointOperations, webhookOperations } from '../../../src/payments/webhooks/operations.ts'
-import type { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
-import type { Webhooks, WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
-import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
-import { aPayment } from '../payments/fixture.ts'
+import type { WebhooksDependencies } from '../../../src/payments/webhooks/service.ts'
+import { startReceiver, type ReceiverOptions } from '../../fakes/receiver.ts'
+import { aPayment, caller } from '../payments/fixture.ts'
 import { openAnyDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { testMerchants } from '../../support/merchants.ts'
 import { anAccount, endpointsOf, webhooksOf } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
-import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
 
 /** Writes a payment as if it had been made, unpaid and good for an hour. */
 export async function insertPayment(
@@ -69,42 +64,13 @@ export interface DeliveryRow {
   readonly delivered_at: Date | null
 }
 
-/** The webhooks of one gateway, with a clock and jobs that a test moves. */
-export interface Fixture {
-  readonly database: Database
-  readonly clock: ManualClock
-  readonly jobs: FakeJobs
-  readonly merchants: Merchants
-  readonly webhooks: Webhooks
-  readonly endpoints: WebhookEndpoints
-  readonly changes: PaymentChanges
-  /** An endpoint that is closed when the test ends. */
-  receiver(options?: ReceiverOptions): Promise<Receiver>
-  merchant(url: string | null): Promise<Merchant>
-  payment(merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
-  /** Has a new payment of the merchant paid, which writes one event. */
-  paid(merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
-  rows(merchant: Merchant): Promise<DeliveryRow[]>
-  /** The only one. */
-  row(merchant: Merchant): Promise<DeliveryRow>
-  /** Calls an operation. */
-  call(
-    merchant: Merchant,
-    method: string,
-    target: string,
-    body?: object
-  ): Promise<{ readonly status: number; readonly data: Record<string, unknown>; readonly total: string | undefined }>
-  /** Another gateway on the same database, clock and jobs, with different parts. */
-  another(different: Partial<WebhooksDependencies>): Webhooks
-}
-
 let shared: Promise<Database> | null = null
 
 /** Webhooks over a database that the tests of one file share unless one is given. */
 export async function fixture(
   t: T,
   options: { readonly database?: Database; readonly production?: boolean; readonly resolve?: ResolveName } = {}
-): Promise<Fixture> {
+) {
   const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
   const clock = new ManualClock()
   const jobs = new FakeJobs(database, clock)
@@ -116,6 +82,7 @@ export async function fixture(
     resolve: options.resolve ?? (async () => [])
   })
   const endpoints = endpointsOf(database, clock, options.production)
+  /** Another gateway on the same database, clock and jobs, with different parts. */
   const another = (different: Partial<WebhooksDependencies>) =>
     webhooksOf({ database, clock, jobs, endpoints, call: outboundCall(guard), ...different })
   const webhooks = another({})
@@ -126,11 +93,10 @@ export async function fixture(
     clock,
     changed: (sql, change) => webhooks.paymentChanged(sql, change)
   })
-  const upstream = new InternalUpstream([...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)])
-  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
-  const payment: Fixture['payment'] = (merchant, different) =>
+  const call = await caller([...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)])
+  const payment = (merchant: Merchant, different?: Partial<Payment>) =>
     insertPayment(database, merchant.id, clock.now(), different)
-  const rows: Fixture['rows'] = async merchant =>
+  const rows = async (merchant: Merchant) =>
     await database.sql<
       DeliveryRow[]
     >`select * from webhook_deliveries where merchant_id = ${merchant.id} order by created_at, id`
@@ -145,13 +111,15 @@ export async function fixture(
     payment,
     rows,
     another,
-    receiver: async receiverOptions => {
+    /** An endpoint that is closed when the test ends. */
+    receiver: async (receiverOptions?: ReceiverOptions) => {
       const receiver = await startReceiver(receiverOptions)
       t.teardown(() => receiver.close())
       return receiver
     },
-    merchant: url => anAccount(merchants, url),
-    paid: async (merchant, different) => {
+    merchant: (url: string | null) => anAccount(merchants, url),
+    /** Has a new payment of the merchant paid, which writes one event. */
+    paid: async (merchant: Merchant, different?: Partial<Payment>) => {
       const made = await payment(merchant, different)
       const changed = await changes.observe(
         made,
@@ -161,24 +129,15 @@ export async function fixture(
       if (changed === null) throw new Error('the payment is gone')
       return changed
     },
-    row: async merchant => {
+    /** The only one. */
+    row: async (merchant: Merchant) => {
       const [row, ...more] = await rows(merchant)
       if (row === undefined || more.length > 0)
         throw new Error(`${more.length + (row === undefined ? 0 : 1)} rows instead of one`)
       return row
     },
-    call: async (merchant, method, target, body) => {
-      const { status, headers, text } = await chain.run({
-        method,
-        target,
-        ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
-        principal: principalOfKey(merchant)
-      })
-      return {
-        status,
-        data: (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>,
-        total: headers.get('x-total-count')
-      }
-    }
+    call
   }
 }
+
+export type Fixture = Awaited<ReturnType<typeof fixture>>
