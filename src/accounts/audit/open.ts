@@ -83,7 +83,6 @@ function actorOf(principal: Principal | null, target: Change['target']): readonl
   return by.kind === 'key' ? ['key', by.keyId] : ['member', by.email]
 }
 
-/** The merchant's own account, or the one in the operator's path. */
 function accountOf(principal: Principal | null, target: Change['target']): number | null {
   if (principal?.kind === 'merchant') return Number(principal.id)
   const id = target['merchantId'] ?? ''

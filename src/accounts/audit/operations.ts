@@ -159,7 +159,6 @@ export class AuditStore {
     await sql`insert into audit ${sql(rows.write(sql, entry))}`
   }
 
-  /** Records a change's outcome with the created ids. */
   async end(id: string, status: number, made: AuditEntry['target']): Promise<void> {
     const { sql } = this.#database
     await sql`update audit set status = ${status}, target = target || ${sql.json(made)} where id = ${id}`

@@ -45,7 +45,6 @@ export class AdminKey {
     return `${until}.${createHmac('sha256', this.#key.reveal()).update(signed).digest('base64url')}`
   }
 
-  /** Whether a token of `session` is valid. */
   holdsSession(text: string, now: number, bound = ''): boolean {
     const until = Number(/^([1-9]\d{0,15})\./.exec(text)?.[1])
     return this.#key !== null && until > now && equalText(text, this.session(until, bound))

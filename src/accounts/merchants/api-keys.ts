@@ -11,7 +11,6 @@ import { systemRandom } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { endReplacedKeys, merchantsChannel } from './store.ts'
 
-/** An API key without its secret. */
 const keyColumns = {
   keyId: text(),
   name: text(),
@@ -32,7 +31,6 @@ export interface IssuedKey {
   readonly apiKey: Secret<string>
 }
 
-/** Most keys beside the first. */
 export const MAX_KEYS = 20
 /** Longest overlap after a rotation, in seconds. */
 export const MAX_OVERLAP = 7 * 86_400
@@ -182,7 +180,6 @@ export class ApiKeys {
     })
   }
 
-  /** Locks the account's row, deletes expired keys and returns the first key's id. */
   async #lock(tx: TransactionSql, merchantId: number): Promise<string> {
     const [row] = await tx<Array<{ key_id: string }>>`select key_id from merchants where id = ${merchantId} for update`
     if (row === undefined) throw notFound()

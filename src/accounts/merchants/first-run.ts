@@ -2,7 +2,6 @@ import { randomToken } from '../../platform/system/ids.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { Merchants } from './service.ts'
 
-/** An account in `data/keys.json`. */
 interface FirstMerchant {
   readonly id: number
   readonly apiKey: Secret<string>

@@ -40,7 +40,6 @@ export function resolveTier(stored: string | null): PlanTier {
   return stored === null ? 'free' : (known.get(stored) ?? 'free')
 }
 
-/** Stored ids of a plan, with retired ones. Missing and unknown ids are free as well. */
 export function storedTiers(tier: PlanTier): readonly string[] {
   return [...known].flatMap(([stored, meant]) => (meant === tier ? [stored] : []))
 }
@@ -223,7 +222,6 @@ const UsageView = Type.Object(
 )
 export type UsageView = Static<typeof UsageView>
 
-/** Limits of the plan, and what is used of them. */
 export function usageOperation(sql: Sql, caps: (merchant: Merchant) => PlanCaps): AnyOperation[] {
   return [
     merchantOperation({

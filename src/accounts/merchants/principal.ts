@@ -10,7 +10,6 @@ import {
 } from '../../engine/operations/operation.ts'
 import type { Merchant } from './schema.ts'
 
-/** Actor in the audit trail. No secrets. */
 export type Actor =
   | { readonly kind: 'key'; readonly keyId: string }
   | { readonly kind: 'member'; readonly email: string }
@@ -121,7 +120,6 @@ export const settingsRead = {
 } as const
 export const settingsWrite = { ...settingsRead, mount: { use: 'merchant-api', chain: 'settings-write' } } as const
 
-/** Of operations for the administrator. */
 export const adminOperation = {
   tag: 'Admin',
   access: 'admin',

@@ -161,7 +161,6 @@ function keyOperations(dependencies: ProviderKeyDependencies, slot: ProviderSlot
   ]
 }
 
-/** Verdict on a key, also when its provider is unavailable. */
 async function verdictOf(slot: ProviderSlot, tried: () => Promise<KeyVerdict | null>): Promise<KeyVerdict> {
   try {
     return (await tried()) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }

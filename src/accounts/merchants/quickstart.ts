@@ -37,7 +37,6 @@ export type QuickstartView = Static<typeof QuickstartView>
 interface QuickstartProgress {
   /** Has a paid payment; demos count (decision 74). */
   readonly paid: boolean
-  /** Has a proxy or a challenge. */
   readonly sells: boolean
 }
 

@@ -289,7 +289,6 @@ export class Merchants {
     return planCaps(this.#options.plans(), merchant.tier, merchant.caps)
   }
 
-  /** With its test account. */
   async #setActive(id: number, isActive: boolean): Promise<Merchant | null> {
     await this.#update(-id, { isActive })
     return await this.#update(id, { isActive })

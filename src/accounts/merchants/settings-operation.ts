@@ -15,7 +15,6 @@ import type { Merchants } from './service.ts'
 import type { MerchantChanges } from './store.ts'
 
 interface SlotFacts {
-  /** Name of the provider kind in the slot. */
   readonly kind: string
   /** Required scopes; none for kinds without scopes. */
   readonly scopes: readonly KeyScope[]

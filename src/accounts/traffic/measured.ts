@@ -17,14 +17,12 @@ export function eachNumber<N extends MeasuredNumber, T>(names: readonly N[], val
   return Object.fromEntries(names.map(name => [name, valueOf(name)])) as Record<N, T>
 }
 
-/** Sums of a route, or of all routes. */
 export interface Measured extends Record<MeasuredNumber, number> {
   readonly latencies: Map<number, number>
 }
 
 /** Sums of a step. `route` is empty for all, or a proxy's id. */
 export interface MeasuredStep extends Measured {
-  /** Start of the step. */
   readonly at: number
   readonly route: string
 }

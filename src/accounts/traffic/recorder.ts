@@ -27,17 +27,14 @@ interface RecorderDependencies {
   generation(): number
 }
 
-/** Writes this process's measurements to the database once a minute, usually in one statement. */
 export class TrafficRecorder {
   readonly #dependencies: RecorderDependencies
   readonly #reading: TrafficReading
   readonly #id = freshId()
   readonly #startedAt: number
-  /** Unsent rows of each minute, oldest first. */
   #minutes: MeasuredStep[][] = []
   /** Sent with an unknown outcome; sent again unchanged. */
   #unsure: TrafficBatch | null = null
-  /** Unsent sums of proxies by hour and proxy. */
   readonly #proxies = new Map<string, MeasuredStep>()
   #written = 0
   #lostMinutes = 0
@@ -51,7 +48,6 @@ export class TrafficRecorder {
     this.#startedAt = this.#since = dependencies.clock.now()
   }
 
-  /** Starts writing at the end of each minute. Idempotent. */
   start(): void {
     if (this.#timer === null) this.#wait()
   }
@@ -130,7 +126,6 @@ export class TrafficRecorder {
     }
   }
 
-  /** The unsent batch; null when empty. */
   #batch(): TrafficBatch | null {
     const { clock, generation, metrics } = this.#dependencies
     const faults = metrics.faults.take()
@@ -166,7 +161,6 @@ const MOST_ROUTES = 200
 /** Name for all further routes; no route can have it. */
 const OTHER_ROUTES = '…'
 
-/** Counters of `metrics` that are one number each. */
 const OF_ROUTES = {
   // Before the 402s, which include them.
   boltgate_probes_total: 'probes',
@@ -244,7 +238,6 @@ class TrafficReading {
   }
 }
 
-/** Keeps the busiest routes and merges the others. */
 function fewer(routes: Map<string, Measured>): Map<string, Measured> {
   if (routes.size <= MOST_ROUTES) return routes
   const byRequests = [...routes].sort(([, one], [, other]) => other.requests - one.requests)

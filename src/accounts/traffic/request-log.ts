@@ -44,7 +44,6 @@ export class RequestLogStore {
     this.#database = database
   }
 
-  /** Adds requests, and deletes what their proxies have beyond the last thousand. */
   async write(requests: readonly LoggedRequest[]): Promise<void> {
     const { sql } = this.#database
     const given = requests.map(({ key, at, ...request }) => ({

@@ -15,13 +15,11 @@ import { eachNumber, MEASURED_NUMBERS, REQUEST_NUMBERS, summed, type MeasuredSte
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
-/** Retention. */
 export const KEPT = 30 * DAY
 
 export const GRAINS = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: DAY } as const
 export type Grain = keyof typeof GRAINS
 
-/** A recording process. */
 const processColumns = {
   id: text(),
   pid: integer(),
@@ -38,7 +36,6 @@ export type TrafficProcess = RecordOf<typeof processColumns>
 
 export interface TrafficBatch {
   readonly process: TrafficProcess
-  /** By minute and route. */
   readonly rows: readonly MeasuredStep[]
   readonly proxies: readonly MeasuredStep[]
   readonly faults: readonly FaultSum[]

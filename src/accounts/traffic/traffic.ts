@@ -8,7 +8,6 @@ import { GRAINS, KEPT, PROXY_HOURS_KEPT, type Grain, type TrafficProcess, type T
 
 const MINUTE = 60_000
 
-/** Allowed step lengths. */
 export const TRAFFIC_STEPS = {
   '1m': MINUTE,
   '5m': 5 * MINUTE,

@@ -2,7 +2,6 @@ import type { PollRules } from './poller.ts'
 
 export interface Candidate {
   readonly id: string
-  /** Has a charge that can be paid now or is being paid. */
   readonly isFresh: boolean
   readonly payments: number
   /** Those that end within two minutes, or have ended without their provider's answer. */
@@ -13,7 +12,6 @@ export interface Candidate {
   readonly since: number
 }
 
-/** Polling state of an account. */
 export interface Turn {
   /** Last listing, or when the account was first seen. */
   readonly listedAt: number

@@ -18,7 +18,6 @@ interface Kept {
   readonly state: PollState
 }
 
-/** Attempts of an optimistic write. */
 const SAVES = 8
 
 /** State of a poller in the database, since each run may be another process's. */

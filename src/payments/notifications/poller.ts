@@ -80,7 +80,6 @@ export class Poller {
     for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
   }
 
-  /** Schedules the accounts of a host that answers again; false without any. */
   async recovered(host: string): Promise<boolean> {
     const accounts = this.#unreachable.get(host)
     if (accounts === undefined) return false
@@ -244,7 +243,6 @@ function failure(error: unknown, now: number): PollOutcome {
   throw error
 }
 
-/** Polling rules of one slot. */
 export interface PollRules extends Polling {
   /** Whether the kind lists settled charges; else each charge is looked up. */
   readonly hasList: boolean

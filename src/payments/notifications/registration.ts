@@ -115,7 +115,6 @@ export class Registration {
     }
   }
 
-  /** Returns until when the registration is valid. */
   async #register(
     provider: Subscribing,
     account: ChargedAccount | null,
@@ -187,7 +186,6 @@ export function ownerOfName(name: string): Owner | undefined {
   return /^[1-9]\d{0,8}$/.test(name) ? Number(name) : undefined
 }
 
-/** Our receiver at a provider, as last registered or attempted. */
 const subscriptionColumns = {
   owner: optional(integer('merchant_id')),
   slot: text<ProviderSlot>(),

@@ -10,7 +10,6 @@ import type { KindName, Provider, SettledCharge } from '../../lightning/provider
 import type { Charges } from './charges.ts'
 import { ownerKey, ownerOfName, type Owner } from './registration.ts'
 
-/** What the accounts of one provider are asked with. */
 export interface SeatDependencies {
   readonly slot: ProviderSlot
   readonly kind: KindName
@@ -82,7 +81,6 @@ export class Streams {
     await Promise.all(all.map(({ done }) => done))
   }
 
-  /** Follows an account until it is unwanted or leased to another process. Never rejects. */
   async #keep(account: string, followed: Followed): Promise<void> {
     const { clock, log, slot, kind } = this.#dependencies
     const { end, owner } = followed
@@ -154,7 +152,6 @@ export class Streams {
     }
   }
 
-  /** Ends the stream when its lease is lost or cannot be verified. */
   async #renew(account: string, followed: Followed, key: Secret<string>, over: AbortController): Promise<void> {
     try {
       if (await this.#isHeld(account, followed, key)) return
@@ -167,7 +164,6 @@ export class Streams {
     over.abort()
   }
 
-  /** Whether the account is wanted, its key unchanged and its lease renewed. */
   async #isHeld(account: string, { owner, wantedUntil }: Followed, key: Secret<string>): Promise<boolean> {
     if (wantedUntil <= this.#dependencies.clock.now()) return false
     return (

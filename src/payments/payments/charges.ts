@@ -10,7 +10,6 @@ interface PaymentOfCharge {
   readonly status: PaymentStatus
 }
 
-/** An account with payments that may still receive money. */
 interface OpenPayments {
   readonly merchantId: number
   readonly count: number
@@ -56,7 +55,6 @@ export class PaymentCharges {
     return rows.map(read)
   }
 
-  /** Accounts with payments that may still receive money. */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
     const rows = await sql<

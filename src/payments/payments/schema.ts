@@ -15,7 +15,6 @@ import type { KindName } from '../../lightning/provider-calls/provider.ts'
 export const PAYMENT_STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number]
 
-/** A payment as stored. */
 export const paymentFields = {
   /** 15 random digits (decision 10). */
   invoiceId: text(),

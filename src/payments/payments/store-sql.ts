@@ -287,7 +287,6 @@ export class PaymentStore {
       order by confirms_at, invoice_id limit ${limit}`)
   }
 
-  /** Matching payments still stored as unpaid, first expired first, after `after`; without demo payments. */
   async unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
     const { sql } = this.#database
     const whose =

@@ -5,7 +5,6 @@ import type { PaymentStore } from './store-sql.ts'
 
 /** Longest sleep: another process may have made a payment. */
 const REGULARLY = 30_000
-/** Shortest sleep. */
 const SHORTEST = 20
 const BATCH = 100
 /**
@@ -36,7 +35,6 @@ export class Sweeper {
   #timer: Timer | null = null
   #timerAt = 0
   #started = false
-  /** Start of this gateway. */
   readonly #asksSince: number
 
   constructor(dependencies: SweeperDependencies) {
@@ -103,7 +101,6 @@ export class Sweeper {
     this.wakeAt(soonest)
   }
 
-  /** Returns the next sweep. */
   async #sweep(): Promise<number> {
     const { store, clock, log } = this.#dependencies
     const now = clock.now()

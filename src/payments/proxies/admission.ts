@@ -44,7 +44,6 @@ interface AdmissionDependencies {
 interface RouteTerms {
   /** Path segments in front of the part that goes upstream. */
   readonly prefixSegments: number
-  /** Default of the proxy's merchant. */
   readonly renewal: Renewal
   readonly order: Offer['order']
   readonly releaseOn: Offer['releaseOn']
@@ -243,7 +242,6 @@ export class ProxyAdmission {
     }
   }
 
-  /** Computed once per reading of the proxy. */
   #prepare(proxy: ListedProxy): Prepared {
     let prepared = this.#prepared.get(proxy)
     if (prepared === undefined) {

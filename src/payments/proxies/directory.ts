@@ -34,7 +34,6 @@ const REREAD_MS = 4_000
 const UNKNOWN_MS = 2_000
 const MOST_HELD = 10_000
 
-/** A cached proxy with the number of its reading: an older reading never replaces it. */
 interface Held {
   readonly proxy: ListedProxy
   readonly reading: number

@@ -42,7 +42,6 @@ export type EndpointMeter = Static<typeof EndpointMeter>
 
 const read = new WeakMap<EndpointMeter, MeterConfig>()
 
-/** Route form of a meter; one object per cached proxy. */
 export function meterOf(meter: EndpointMeter, bundle: number | FiatText): MeterConfig {
   let config = read.get(meter)
   if (config === undefined) {

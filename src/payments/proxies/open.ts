@@ -54,7 +54,6 @@ export async function listedApis(store: ProxyStore, merchants: Merchants): Promi
   return sold.map(published)
 }
 
-/** Those whose merchants can sell. */
 async function soldOf(rows: readonly ProxyRow[], merchants: Merchants): Promise<readonly ProxyRow[]> {
   if (rows.length === 0) return []
   const sellers = await merchants.byIds([...new Set(rows.map(row => row.merchantId))])

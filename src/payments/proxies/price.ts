@@ -117,7 +117,6 @@ function mostSatoshis(price: ProxyPriceText): number {
   return Math.max(0, ...amounts.filter(amount => typeof amount === 'number'))
 }
 
-/** The price of a request with the field value that chose it, or null. */
 export interface ChosenAmount {
   readonly amount: number | FiatText
   readonly by: FieldSelector | null
@@ -139,7 +138,6 @@ export function choosePrice(price: ProxyPriceText, ctx: Context): Maybe<ChosenAm
     : { amount: chosen.entry, by, value: chosen.value }
 }
 
-/** Computed once per cached proxy. */
 function tableOf(price: ProxyPriceTable): FieldChoice<number | FiatText> {
   let choice = tables.get(price)
   if (choice === undefined) {

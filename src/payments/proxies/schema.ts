@@ -145,7 +145,6 @@ export const ProxyInput = Type.Object(
 )
 export type ProxyInput = Static<typeof ProxyInput>
 
-/** Body of `PUT /api/proxy/{proxyId}`; partial. */
 export const ProxyChange = Type.Object(
   {
     name: Type.Optional(name),
@@ -165,7 +164,6 @@ export const ProxyChange = Type.Object(
 export type ProxyChange = Static<typeof ProxyChange>
 
 export interface ProxyEndpoint {
-  /** Null: any method. */
   readonly method: string | null
   readonly pathPattern: string
   /** An upper bound where `price` is set. */

@@ -271,7 +271,6 @@ export class ProxyService {
   }
 }
 
-/** Reason for the merchant; never a resolved address. */
 function reason(error: unknown): string {
   if (error instanceof AddressRefused) return `The target was refused: ${error.message}`
   if (error instanceof NameUnresolved) return 'The target could not be reached: its name has no address.'

@@ -20,7 +20,6 @@ import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, ProxyExample, PreviousPrices } from './schema.ts'
 import type { Random } from '../../platform/system/ids.ts'
 
-/** A proxy as stored. */
 const proxyColumns = {
   proxyId: text(),
   merchantId: integer(),
@@ -140,7 +139,6 @@ export class ProxyStore {
       select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`)
   }
 
-  /** Proxies of any merchant, without deleted ones. */
   async byIds(proxyIds: readonly string[]): Promise<ProxyRow[]> {
     return await proxyRows.all(
       this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`

@@ -17,7 +17,6 @@ import { canBecome, statusAt } from '../payments/changes.ts'
 import { REFUNDABLE_STATUSES, type Payment } from '../payments/schema.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 
-/** A parsed refundAddress. */
 export interface Destination {
   readonly paymentHash: string | null
   /** Amount of the invoice in millisatoshis; null on-chain and for an open amount. */
@@ -178,7 +177,6 @@ export interface RefundSource extends Pick<
   readonly refusal: string | null
 }
 
-/** Finds refundable money. */
 export interface RefundSources {
   get(merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
   /**

@@ -14,7 +14,6 @@ import {
 import { amount, integer, moment, optional, text, type RecordOf } from '../../platform/database/rows.ts'
 import { LINE, TEXT, nullableText } from '../../engine/formats/text-patterns.ts'
 
-/** A refund as stored. */
 export const refundFields = {
   /** 15 random digits (decision 10); also our reference at the provider. */
   refundId: text(),

@@ -42,7 +42,6 @@ export interface RefundSettlement {
 
 export interface SettledRefund {
   readonly refund: Refund
-  /** Null without a manual settlement. */
   readonly settlement: RefundSettlement | null
 }
 

@@ -42,7 +42,6 @@ export type OnDeliveryFailed = (
   failed: { readonly merchantId: number; readonly event: string; readonly host: string; readonly reason: string }
 ) => Promise<void>
 
-/** What deliveries are written and sent with. */
 export interface WebhookParts {
   readonly failed?: OnDeliveryFailed
   readonly store: WebhookStore

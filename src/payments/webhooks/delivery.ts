@@ -58,7 +58,6 @@ export function responseText(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
 }
 
-/** Result of an attempt. */
 export interface Verdict extends Sent {
   readonly url: string | null
   /** Retries cannot fix it. */

@@ -12,7 +12,6 @@ import { rowId, type Random } from '../../platform/system/ids.ts'
 import type { WebhookEvent } from './schema.ts'
 import { isWebhookId, type WebhookStore } from './store.ts'
 
-/** A webhook endpoint beside the account's first. */
 const endpointColumns = {
   id: text(),
   merchantId: integer(),
@@ -30,7 +29,6 @@ const endpointColumns = {
 export type WebhookEndpoint = RecordOf<typeof endpointColumns>
 const endpointRows = records(endpointColumns)
 
-/** An endpoint with its secret, shown only once. */
 export interface IssuedEndpoint {
   readonly endpoint: WebhookEndpoint
   readonly secret: Secret<string>
@@ -84,7 +82,6 @@ export class WebhookEndpoints {
     )
   }
 
-  /** Null for another account's. */
   async find(sql: Sql | TransactionSql, merchantId: number, id: string): Promise<WebhookEndpoint | null> {
     if (!isWebhookId(id)) return null
     return await endpointRows.one(sql`
