@@ -60,60 +60,47 @@ export function quickstart(merchant: Merchant, progress: QuickstartProgress, pub
 function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: string): Step[] {
   const slot = providerOf(merchant)
   const member = slot === 'primary' ? 'primaryApiKey' : 'alternateApiKey'
-  const step = (
-    stepNumber: number,
-    title: string,
-    description: string,
-    endpoint: string,
-    body: object | null,
-    isCompleted: boolean,
-    isRequired = true
-  ): Step => ({
-    stepNumber,
-    title,
-    description,
-    endpoint,
-    exampleRequest: curl(publicUrl, endpoint, body),
-    isCompleted,
-    isRequired
-  })
-  return [
-    step(1, t('Create an account'), t('The account exists and its API key works.'), 'GET /api/merchant/me', null, true),
-    step(
-      2,
+  const rows: ReadonlyArray<readonly [string, string, string, object | null, boolean]> = [
+    [t('Create an account'), t('The account exists and its API key works.'), 'GET /api/merchant/me', null, true],
+    [
       t('Save a payment provider key'),
       t`Invoices of this account are made by the ${slot} provider, with your own key there. It is stored encrypted and never shown.`,
       `PUT /api/merchant/${slot}-key`,
       { [member]: 'your-provider-key' },
       // Keys in the other slot do not count.
       keyInSlot(merchant, slot) !== null
-    ),
-    step(
-      3,
+    ],
+    [
       t('Set a webhook URL'),
       t('Payments are reported there, signed with a secret that is shown once.'),
       'PUT /api/merchant/webhook-url',
       { webhookUrl: 'https://shop.example.com/webhooks' },
       merchant.webhookUrl !== null
-    ),
-    step(
-      4,
+    ],
+    [
       t('Take a first payment'),
       t('Create a payment and have it paid. One with the amount 0 is a demo that confirms itself.'),
       'POST /api/payments',
       { orderId: 'first-order', amount: 0, currency: 'USD' },
       progress.paid
-    ),
-    step(
-      5,
+    ],
+    [
       t('Sell an API'),
       t('Put a price on an API of yours, by a proxy or by challenges that you make.'),
       'POST /api/proxy',
       { name: 'My API', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 10 },
-      progress.sells,
-      false
-    )
+      progress.sells
+    ]
   ]
+  return rows.map(([title, description, endpoint, body, isCompleted], at) => ({
+    stepNumber: at + 1,
+    title,
+    description,
+    endpoint,
+    exampleRequest: curl(publicUrl, endpoint, body),
+    isCompleted,
+    isRequired: at < 4
+  }))
 }
 
 /** A shell command. Our own bodies contain no apostrophes. */

@@ -1,24 +1,26 @@
+import { integer, moment, records, text } from '../../platform/database/rows.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/slot-keys.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaymentStatus } from './schema.ts'
 
-interface PaymentOfCharge {
-  readonly chargeId: string
-  readonly invoiceId: string
-  readonly merchantId: number
-  readonly status: PaymentStatus
-}
+const chargeRows = records({
+  chargeId: text(),
+  invoiceId: text(),
+  merchantId: integer(),
+  status: text<PaymentStatus>()
+})
+type PaymentOfCharge = ReturnType<typeof chargeRows.read>
 
-interface OpenPayments {
-  readonly merchantId: number
-  readonly count: number
-  readonly fresh: number
-  readonly ending: number
-  readonly young: number
+const openRows = records({
+  merchantId: integer(),
+  count: integer(),
+  fresh: integer(),
+  ending: integer(),
+  young: integer(),
   /** Creation of the oldest. */
-  readonly since: number
-}
+  since: moment()
+})
 
 type OpenKind = 'all' | 'fresh' | 'ending' | 'young'
 
@@ -34,13 +36,6 @@ const ENDING = 120_000
 /** Milliseconds after creation for which the buyer may be waiting. */
 const RECENT = 600_000
 
-interface PaymentRow {
-  charge_id: string
-  invoice_id: string
-  merchant_id: number
-  status: PaymentStatus
-}
-
 export class PaymentCharges {
   readonly #database: Database
 
@@ -49,31 +44,24 @@ export class PaymentCharges {
   }
 
   async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<PaymentOfCharge[]> {
-    const rows = await this.#database.sql<PaymentRow[]>`
+    return await chargeRows.all(this.#database.sql`
       select charge_id, invoice_id, merchant_id, status from payments
-      where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
-    return rows.map(read)
+      where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`)
   }
 
-  async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenPayments[]> {
+  async open(
+    slot: ProviderSlot,
+    kind: KindName,
+    now: number
+  ): Promise<ReadonlyArray<ReturnType<typeof openRows.read>>> {
     const { sql } = this.#database
-    const rows = await sql<
-      Array<{ merchant_id: number; count: number; fresh: number; ending: number; young: number; since: Date }>
-    >`
+    return await openRows.all(sql`
       select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh,
         (count(*) filter (where ${isEnding(sql, now)}))::int as ending,
         (count(*) filter (where ${isRecent(sql, now)}))::int as young, min(created_at) as since
       from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind}
-      group by merchant_id`
-    return rows.map(row => ({
-      merchantId: row.merchant_id,
-      count: row.count,
-      fresh: row.fresh,
-      ending: row.ending,
-      young: row.young,
-      since: row.since.getTime()
-    }))
+      group by merchant_id`)
   }
 
   /** Open payments of one account by charge id, after `after`. */
@@ -87,12 +75,11 @@ export class PaymentCharges {
     limit: number
   ): Promise<PaymentOfCharge[]> {
     const { sql } = this.#database
-    const rows = await sql<PaymentRow[]>`
+    return await chargeRows.all(sql`
       select charge_id, invoice_id, merchant_id, status from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind} and merchant_id = ${merchantId} and charge_id > ${after}
         and ${OF_KIND[which](sql, now)}
-      order by charge_id limit ${limit}`
-    return rows.map(read)
+      order by charge_id limit ${limit}`)
   }
 }
 
@@ -117,7 +104,3 @@ function isRecent(sql: Sql, now: number) {
 }
 
 const OF_KIND = { all: (sql: Sql) => sql`true`, fresh: isFresh, ending: isEnding, young: isRecent }
-
-function read(row: PaymentRow): PaymentOfCharge {
-  return { chargeId: row.charge_id, invoiceId: row.invoice_id, merchantId: row.merchant_id, status: row.status }
-}

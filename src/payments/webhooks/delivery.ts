@@ -7,6 +7,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { WebhookTarget } from './endpoints.ts'
 import { createRequire } from 'node:module'
 import { createHmac } from 'node:crypto'
+import { moment, optional, records, type RecordOf } from '../../platform/database/rows.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 import type { Pace } from '../../platform/jobs/jobs.ts'
 import type { AddedDelivery } from './store.ts'
@@ -145,10 +146,9 @@ export function signatureHeader(secret: Secret<string>, now: number, body: Uint8
 }
 
 /** Last quick and last slow or failed response of an endpoint. */
-export interface EndpointTimes {
-  readonly quickAt: number | null
-  readonly slowAt: number | null
-}
+export const timeColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
+export type EndpointTimes = RecordOf<typeof timeColumns>
+const timeRows = records(timeColumns)
 
 /** Milliseconds from which an attempt is slow, including timeouts. */
 const SLOW = 2_000
@@ -179,12 +179,11 @@ export async function recordAttempt(
   // The usual case writes nothing.
   if (took === null || (!isSlow && before === 'quick')) return before
   const at = new Date(endedAt)
-  const [row] = await sql<Array<{ quick_at: Date | null; slow_at: Date | null }>>`
+  const times = await timeRows.one(sql`
     insert into webhook_paces as kept (endpoint, quick_at, slow_at)
     values (${endpoint}, ${isSlow ? null : at}, ${isSlow ? at : null})
     on conflict (endpoint) do update set
       quick_at = greatest(kept.quick_at, excluded.quick_at), slow_at = greatest(kept.slow_at, excluded.slow_at)
-    returning quick_at, slow_at`
-  const times = { quickAt: row?.quick_at?.getTime() ?? null, slowAt: row?.slow_at?.getTime() ?? null }
-  return paceOf(times, endedAt)
+    returning quick_at, slow_at`)
+  return times === null ? before : paceOf(times, endedAt)
 }

@@ -226,19 +226,6 @@ function notFound(): ShortError {
   return new ShortError(RESOURCE_NOT_FOUND, 'Delivery not found')
 }
 
-type PaidChallenge = Pick<
-  Challenge,
-  | 'paymentHash'
-  | 'resource'
-  | 'amountSats'
-  | 'merchantId'
-  | 'source'
-  | 'proxyId'
-  | 'idempotencyKey'
-  | 'createdAt'
-  | 'paidAt'
->
-
 /**
  * Flat body of a payment event, without the event's name (contract, Events 1). The invoice's provider determines
  * `alternateChargeId` or `providerChargeId`. Made once per event: every attempt sends the same bytes.
@@ -268,7 +255,7 @@ export function testMark(merchantId: number): { isTest?: true } {
 }
 
 /** Body of `l402.challenge.paid` (contract, Events 3; decision 158). `event` tells it from payments. */
-function challengePayload(challenge: PaidChallenge, merchantId: number): string {
+function challengePayload(challenge: Challenge, merchantId: number): string {
   return JSON.stringify({
     event: 'l402.challenge.paid',
     paymentHash: challenge.paymentHash,

@@ -11,7 +11,7 @@ import {
   type RecordOf,
   type Row
 } from '../../platform/database/rows.ts'
-import type { EndpointTimes } from './delivery.ts'
+import { timeColumns, type EndpointTimes } from './delivery.ts'
 import { deliveryFields, type Delivery, type DeliveryStatus, type WebhookEvent } from './schema.ts'
 
 export interface NewDelivery {
@@ -69,7 +69,6 @@ export function isWebhookId(text: string): boolean {
 
 const deliveryRows = records(deliveryFields)
 
-const timeColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
 const heldRows = records({ ...timeColumns, claimedUntil: optional(moment()) })
 const pacedColumns = { ...timeColumns, merchantId: integer(), endpointId: optional(text()) }
 const claimColumns = {

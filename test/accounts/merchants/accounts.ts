@@ -1,18 +1,9 @@
 import { testMerchants } from '../../support/merchants.ts'
 import type { CreateMerchant } from '../../../src/accounts/merchants/service.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
-import type { Answer, TestGateway } from '../../support/gateway.ts'
+import type { TestGateway } from '../../support/gateway.ts'
 
-/** An account of a running gateway, and what sends with its key. */
-export interface TestAccount {
-  readonly id: number
-  readonly apiKey: string
-  send(method: string, path: string, body?: object | string): Promise<Answer>
-  /** Writes columns of its row. */
-  set(columns: Readonly<Record<string, unknown>>): Promise<void>
-  /** A column of its row as it is stored. */
-  column(name: string): Promise<unknown>
-}
+export type TestAccount = ReturnType<typeof accountOf>
 
 let count = 0
 
@@ -23,28 +14,30 @@ export async function newAccount(
   gateway: TestGateway,
   wanted: Partial<CreateMerchant> = {},
   clock: Clock = systemClock
-): Promise<TestAccount> {
+) {
   const { database } = gateway
   const merchants = testMerchants(database, clock)
   const { merchant, apiKey } = await merchants.create({ name: 'Shop', email: `shop${++count}@example.com`, ...wanted })
   return accountOf(gateway, merchant.id, apiKey.reveal())
 }
 
-/** The account of an id and its key. */
-export function accountOf(gateway: TestGateway, id: number, apiKey: string): TestAccount {
+/** An account of a running gateway, and what sends with its key. */
+export function accountOf(gateway: TestGateway, id: number, apiKey: string) {
   const { sql } = gateway.database
   return {
     id,
     apiKey,
-    send: (method, path, body) =>
+    send: (method: string, path: string, body?: object | string) =>
       gateway.send(method, path, {
         headers: { 'x-api-key': apiKey, ...(typeof body === 'string' ? { 'content-type': 'application/json' } : {}) },
         ...(body === undefined ? {} : { body })
       }),
-    set: async columns => {
+    /** Writes columns of its row. */
+    set: async (columns: Readonly<Record<string, unknown>>) => {
       await sql`update merchants set ${sql(columns)} where id = ${id}`
     },
-    column: async name => {
+    /** A column of its row as it is stored. */
+    column: async (name: string): Promise<unknown> => {
       const [row] = await sql`select ${sql(name)} as value from merchants where id = ${id}`
       return row?.['value']
     }
