@@ -1,3 +1,4 @@
+import { amount, flag, moment, optional, text, type RecordOf } from '../../platform/database/rows.ts'
 import type { Entries } from './entries.ts'
 
 /** Amounts here are millisatoshis, and times milliseconds since the epoch. */
@@ -22,55 +23,54 @@ export function isBudget(balanceId: string): boolean {
 /** Only open balances are spent from. A closed one is refunded once no slice holds a part of it. */
 export type BalanceState = 'open' | 'closed' | 'refunded'
 
-export interface NewBalance {
-  readonly id: string
-  readonly kind: BalanceKind
+const openedColumns = {
+  id: text(),
+  kind: text<BalanceKind>(),
   /** Merchant of the resource; null for the operator's own. */
-  readonly merchantId: string | null
-  readonly proxyId: string | null
+  merchantId: optional(text()),
+  proxyId: optional(text()),
   /** Route or proxy that it pays for, as in `RequestOffer`. */
-  readonly place: string
-  readonly unit: string
-  readonly depositedMsat: number
-  readonly openedAt: number
-  readonly expiresAt: number
+  place: text(),
+  unit: text(),
+  depositedMsat: amount(),
+  openedAt: moment(),
+  expiresAt: moment()
 }
+export type NewBalance = RecordOf<typeof openedColumns>
 
 /** A balance's row. What is left is `deposited - spent - refunded`. */
-export interface Balance extends NewBalance {
-  readonly spentMsat: number
-  readonly refundedMsat: number
+export const balanceColumns = {
+  ...openedColumns,
+  spentMsat: amount(),
+  refundedMsat: amount(),
   /** Part of the rest that gateways hold in slices. */
-  readonly heldMsat: number
-  readonly state: BalanceState
-}
-
-export interface BalanceNow extends Balance {
-  readonly reservedMsat: number
+  heldMsat: amount(),
+  state: text<BalanceState>(),
+  reservedMsat: amount(),
   /** Its payment, or all sales of its proxy or merchant until then, are revoked: it serves nothing more. */
-  readonly isRevoked: boolean
+  isRevoked: flag()
 }
+export type BalanceNow = RecordOf<typeof balanceColumns>
 
 /** Source of a charge: reported usage, the reservation, or what a dead gateway held. */
 export type EntryBasis = 'usage' | 'reservation' | 'crash'
 
-export interface NewEntry {
-  readonly at: number
+export const entryColumns = {
+  balanceId: text(),
+  at: moment('made_at'),
   /** Correlation id. */
-  readonly request: string
-  readonly model: string | null
+  request: text(),
+  model: optional(text()),
   /** Null if unknown. `output` counts the units of a single unit price. */
-  readonly input: number | null
-  readonly output: number | null
-  readonly msat: number
+  input: optional(amount()),
+  output: optional(amount()),
+  msat: amount(),
   /** Cost beyond the balance: the seller's loss. */
-  readonly unpaidMsat: number
-  readonly basis: EntryBasis
+  unpaidMsat: amount(),
+  basis: text<EntryBasis>()
 }
-
-export interface Entry extends NewEntry {
-  readonly balanceId: string
-}
+export type Entry = RecordOf<typeof entryColumns>
+export type NewEntry = Omit<Entry, 'balanceId'>
 
 /** A slice is this fraction of the deposits if free, or what is asked for if more. */
 export const SLICES = 32
@@ -87,15 +87,16 @@ export interface SliceRequest {
   readonly now: number
 }
 
-export interface GrantedSlice {
+export const grantColumns = {
   /** 0 if less than `need` is free. */
-  readonly granted: number
-  readonly leftMsat: number
+  granted: amount('msat'),
+  leftMsat: amount('remaining'),
   /** All slices, without this grant. */
-  readonly heldMsat: number
-  readonly state: BalanceState
-  readonly expiresAt: number
+  heldMsat: amount(),
+  state: text<BalanceState>(),
+  expiresAt: moment()
 }
+export type GrantedSlice = RecordOf<typeof grantColumns>
 
 export interface SliceWrite {
   readonly balanceId: string
@@ -109,10 +110,4 @@ export interface SliceWrite {
   readonly isLast: boolean
   readonly keptUntil: number
   readonly entries: Entries
-}
-
-export interface ReclaimedSlice {
-  readonly balanceId: string
-  readonly gateway: string
-  readonly chargedMsat: number
 }

@@ -17,7 +17,7 @@ type Budget = PaymentLimits['budgets'][number]
 
 export interface BudgetOptions {
   readonly store: Pick<BalanceStore, 'open'>
-  readonly ledger: Pick<Ledger, 'reserve' | 'settle'>
+  readonly ledger: Pick<Ledger, 'reserve' | 'release'>
   readonly clock: Clock
 }
 
@@ -55,7 +55,6 @@ export async function reserveBudgets(
   { budgets }: PaymentLimits,
   msat: number,
   challenge: () => Promise<Challenge | null>,
-  ctx: Context,
   options: BudgetOptions
 ): Promise<readonly BalanceReservation[] | string> {
   const taken: BalanceReservation[] = []
@@ -72,7 +71,7 @@ export async function reserveBudgets(
     isWhole = true
     return taken
   } finally {
-    if (!isWhole) release(taken, ctx, options)
+    if (!isWhole) for (const reservation of taken) void options.ledger.release(reservation)
   }
 }
 
@@ -80,23 +79,6 @@ function usedUp({ msat, period }: Budget, leftMsat: number, neededMsat: number, 
   const every = period === null ? '' : ` per ${period}`
   const reset = until === null ? '' : `. It resets at ${iso(until)}`
   return `The budget of this key has ${leftMsat} of ${msat} millisatoshis${every} left, and this request needs ${neededMsat}${reset}`
-}
-
-function release(
-  taken: readonly BalanceReservation[],
-  ctx: Context,
-  { ledger, clock }: Pick<BudgetOptions, 'ledger' | 'clock'>
-): void {
-  const unused = {
-    at: clock.now(),
-    request: ctx.correlationId.slice(0, 100),
-    model: null,
-    markup: null,
-    input: null,
-    output: null,
-    basis: 'reservation'
-  } as const
-  for (const reservation of taken) void ledger.settle(reservation, 0, unused)
 }
 
 /** `until`: when the period ends; null for a budget in all. */

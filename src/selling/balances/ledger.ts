@@ -29,6 +29,16 @@ export interface Settled {
 const LEASE_TIMEOUT = 30_000
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
 const CLOSED = 'closed '
+/** Not recorded, since it cost nothing. */
+const UNUSED: Use = {
+  at: 0,
+  request: '',
+  model: null,
+  markup: null,
+  input: null,
+  output: null,
+  basis: 'reservation'
+}
 
 /**
  * The balances as one gateway spends them. One statement grants it a slice of each balance in use. Requests reserve and
@@ -168,6 +178,11 @@ export class Ledger {
     const lacking = msat - held.msat - held.slice.free
     if (lacking > 0) return this.#settleMore(held, msat, use)
     return this.#settleOf(held.slice, held.msat, msat, msat, use)
+  }
+
+  /** Ends the reservation of a request that is not served, as `settle` with nothing to record. */
+  release(reservation: BalanceReservation): Settled | Promise<Settled> {
+    return this.settle(reservation, 0, UNUSED)
   }
 
   /** Releases a closed balance on all gateways: the free part now, the rest as requests end. */

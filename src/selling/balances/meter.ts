@@ -43,10 +43,20 @@ const BYTES_PER_UNIT = 3
 const BYTES_PER_ID = 2
 const MOST_UNITS = 1e12
 
-export class Meter {
-  readonly config: MeterConfig
-  /** How to read usage from a body; null if it is elsewhere or counted. */
+/** How the usage of a request is known. */
+export interface MeteredReading {
+  readonly usage: MeterConfig['usage']
+  /** How to read it from a body; null if it is elsewhere or counted. */
   readonly form: UsageForm | null
+  /** The upstream reports usage, so that it is unknown while the request is served. */
+  readonly isReported: boolean
+}
+
+export class Meter implements MeteredReading {
+  readonly config: MeterConfig
+  readonly usage: MeterConfig['usage']
+  readonly form: UsageForm | null
+  readonly isReported: boolean
   readonly #quotes: Quotes
   readonly #tariffs: FieldChoice<Tariff> | null
   readonly #fixed: Tariff | null
@@ -63,11 +73,13 @@ export class Meter {
   constructor(config: MeterConfig, quotes: Quotes) {
     const { prices, usage, per } = config
     this.config = config
+    this.usage = usage
     this.#quotes = quotes
     this.#tariffs = isByField(prices) ? tariffsOf(prices, config) : null
     this.#fixed = isByField(prices) ? null : new Tariff(prices, per)
     const all = this.#tariffs?.entries.map(({ entry }) => entry) ?? (this.#fixed === null ? [] : [this.#fixed])
     this.form = formOf(usage, new Set(all.flatMap(({ parts }) => parts)))
+    this.isReported = this.form !== null || (typeof usage === 'object' && 'header' in usage)
     this.#currencies = [...new Set(all.flatMap(({ currencies }) => currencies))]
     this.#markup = config.catalog === undefined ? null : 1 + Number(config.catalog.markup.slice(0, -1)) / 100
     this.#hasInput = all.some(({ hasInput }) => hasInput)
@@ -83,12 +95,6 @@ export class Meter {
       (usage === 'requests' || usage === 'pieces')
         ? this.#metering(null, this.#fixed, NO_RATES, { input: 0, output: 1 })
         : null
-  }
-
-  /** The upstream reports usage, so that it is unknown while the request is served. */
-  get isReported(): boolean {
-    const { usage } = this.config
-    return this.form !== null || (typeof usage === 'object' && 'header' in usage)
   }
 
   /**
@@ -151,7 +157,7 @@ export class Meter {
    */
   async #searches(ctx: Context, tariffs: readonly Tariff[]): Promise<number> {
     const isListed = this.config.catalog !== undefined
-    const { searches, charged } = await providerTools(ctx, this.config.usage === 'gemini')
+    const { searches, charged } = await providerTools(ctx, this.usage === 'gemini')
     const isPriced = tariffs.every(({ parts }) => parts.includes('search'))
     if (isListed && (charged !== null || (searches > 0 && !isPriced)))
       throw unreadable(`the provider charges for ${charged ?? 'web searches'} beside tokens, at no listed price`)
@@ -183,7 +189,7 @@ export class Meter {
   }
 
   async #lists(ctx: Context): Promise<Lists> {
-    if (this.config.usage !== 'openai') return NO_LISTS
+    if (this.usage !== 'openai') return NO_LISTS
     for (const name of ['stream', 'stream_options.include_usage']) await requireFlag(ctx, name)
     const prompt = await readItems('prompt', ctx)
     const input = await readItems('input', ctx)

@@ -1,20 +1,13 @@
-import type { UsageConfig } from '../../engine/checks/meter.ts'
 import { EventReader } from '../../engine/formats/event-reader.ts'
 import type { Head } from '../../engine/message/reply.ts'
 import type { Usage, UsageReader } from '../usage/usage.ts'
 import { EventCount, EventUsage } from '../usage/events.ts'
-import type { UsageForm } from '../usage/forms.ts'
+import type { MeteredReading } from './meter.ts'
 import { codingOf, isEventStream } from './metered-head.ts'
 import { ByteCount, JsonUsage } from '../usage/json.ts'
 
-interface ReadOptions {
-  readonly usage: UsageConfig | 'pieces'
-  readonly form: UsageForm | null
-  readonly input: number
-}
-
 /** The body must come uncompressed. */
-export function readsBody({ usage, form }: Pick<ReadOptions, 'usage' | 'form'>): boolean {
+export function readsBody({ usage, form }: MeteredReading): boolean {
   return form !== null || usage === 'events' || usage === 'pieces'
 }
 
@@ -30,9 +23,10 @@ export class MeteredBody {
   readonly #reader: EventReader | null = null
 
   /** Calls `unreadable` with a content coding that the upstream was asked not to use. */
-  constructor(head: Head, { usage, form, input }: ReadOptions, unreadable: (coding: string) => void) {
+  constructor(head: Head, meter: MeteredReading, input: number, unreadable: (coding: string) => void) {
+    const { usage, form } = meter
     const coding = codingOf(head)
-    const reads = readsBody({ usage, form })
+    const reads = readsBody(meter)
     this.isStream = coding === null && isEventStream(head)
     this.isCounted = usage === 'bytes' || usage === 'seconds' || (reads && form === null && coding === null)
     if (!reads) {

@@ -1,15 +1,13 @@
 import type { Attributes } from '@opentelemetry/api'
-import type { UsageConfig } from '../../engine/checks/meter.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { GatewayError, ResponseTooLarge, LongError } from '../../engine/operations/errors.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { UsageForm } from '../usage/forms.ts'
 import type { Use } from './entries.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { GrowthResult, Ledger, Settled } from './ledger.ts'
-import type { Metering } from './meter.ts'
+import type { MeteredReading, Metering } from './meter.ts'
 import { MeteredBody, readsBody } from './metered-body.ts'
 import type { BalanceReservation } from './slice.ts'
 import type { EntryBasis } from './balance.ts'
@@ -23,8 +21,7 @@ export interface MeteredChargeOptions {
   readonly log: Log
   readonly metering: Metering
   readonly reservation: BalanceReservation
-  readonly usage: UsageConfig | 'pieces'
-  readonly form: UsageForm | null
+  readonly meter: MeteredReading
   /** Concurrency slot that the request holds until it is settled. */
   readonly inFlight: ConcurrencyLimit | null
 }
@@ -64,8 +61,8 @@ export class MeteredCharge {
   }
 
   open(head: Head): void {
-    const { usage, form, metering, log, ctx } = this.#options
-    this.body = new MeteredBody(head, { usage, form, input: metering.input }, coding => {
+    const { meter, metering, log, ctx } = this.#options
+    this.body = new MeteredBody(head, meter, metering.input, coding => {
       log.warn(
         { route: ctx.route.name, coding },
         'The upstream compressed its response although it was asked not to; the reservation is charged'
@@ -79,8 +76,8 @@ export class MeteredCharge {
   }
 
   get soFarMsat(): number {
-    const { metering, usage } = this.#options
-    if (usage === 'seconds') return 0
+    const { metering, meter } = this.#options
+    if (meter.usage === 'seconds') return 0
     const seen = this.body?.unitsOut ?? 0
     if (seen === 0) return 0
     return metering.cost({ input: this.isCounted ? 0 : metering.input, output: seen })
@@ -109,10 +106,10 @@ export class MeteredCharge {
 
   /** Usage of the whole or partial response; null if not reported. */
   read(isWhole: boolean): Usage | null {
-    const { usage, clock } = this.#options
+    const { meter, clock } = this.#options
     // A broken response with an announced length is charged by the bytes that came.
     if (this.known !== null && (isWhole || !this.isCounted)) return this.known
-    if (usage !== 'seconds') return this.body?.read(isWhole) ?? null
+    if (meter.usage !== 'seconds') return this.body?.read(isWhole) ?? null
     const since = this.forwardedAt ?? clock.monotonic()
     return { input: 0, output: Math.ceil((clock.monotonic() - since) / 1000) }
   }
@@ -131,8 +128,8 @@ export class MeteredCharge {
   }
 
   get #isBodiless(): boolean {
-    const { ctx, usage } = this.#options
-    return ctx.method === 'HEAD' && usage !== 'pieces' && (usage === 'bytes' || readsBody(this.#options))
+    const { ctx, meter } = this.#options
+    return ctx.method === 'HEAD' && meter.usage !== 'pieces' && (meter.usage === 'bytes' || readsBody(meter))
   }
 
   /** By reported or counted usage, else the reservation; an empty response without either is free. */
@@ -159,7 +156,7 @@ export class MeteredCharge {
       output: usage?.output ?? null,
       basis
     }
-    ctx.trace?.set(describe(this.#options.usage, use))
+    ctx.trace?.set(describe(this.#options.meter.usage, use))
     // No cost: the balance's entry has it.
     for (const budget of this.budgets) void ledger.settle(budget, msat, { ...use, markup: null })
     const settled = ledger.settle(reservation, msat, use)
@@ -342,7 +339,7 @@ function busy(): LongError {
 }
 
 /** Attributes of generative AI by OpenTelemetry's conventions; none for other units. */
-function describe(usage: UsageConfig | 'pieces', { model, input, output }: Use): Attributes {
+function describe(usage: MeteredReading['usage'], { model, input, output }: Use): Attributes {
   if (usage !== 'openai' && usage !== 'anthropic' && usage !== 'gemini') return {}
   return {
     'gen_ai.provider.name': usage === 'gemini' ? 'gcp.gemini' : usage,

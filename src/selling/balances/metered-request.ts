@@ -67,14 +67,14 @@ export class MeteredRequest {
   }
 
   forwarding(out: UpstreamRequest): void {
-    const { clock, ctx, usage, form } = this.#options
+    const { clock, ctx, meter } = this.#options
     this.#charge.forwardedAt = clock.monotonic()
     this.#options.metering.serve?.(out.model)
-    if (readsBody(this.#options)) out.headers.set('Accept-Encoding', 'identity')
+    if (readsBody(meter)) out.headers.set('Accept-Encoding', 'identity')
     // A partial response has no usage.
-    if (form !== null) out.headers.delete('range')
+    if (meter.form !== null) out.headers.delete('range')
     const { collected } = ctx.body
-    const body = usage === 'openai' && collected !== null ? askingForUsage(collected) : null
+    const body = meter.usage === 'openai' && collected !== null ? askingForUsage(collected) : null
     if (body === null) return
     out.body = body
     this.#hidesUsage = true
@@ -82,14 +82,14 @@ export class MeteredRequest {
 
   /** Settles and reports what is known with the head. */
   head(head: Head): void | Promise<void> {
-    const { ctx, usage, reservation, ledger, metering } = this.#options
+    const { ctx, meter, reservation, ledger, metering } = this.#options
     dropOurHeaders(head)
     // Settled with the outcome.
     if (isBrokenUpload(ctx, head)) return
     const last = ledger.lastCharged(reservation.balanceId)
     const isSold = this.#charge.forwardedAt !== null ? head.source === 'upstream' : head.source !== 'error'
-    const known = !isSold || head.status >= 400 ? null : usageOfHead(head, usage, ctx.method)
-    if (known !== null && usage === 'bytes') {
+    const known = !isSold || head.status >= 400 ? null : usageOfHead(head, meter.usage, ctx.method)
+    if (known !== null && meter.usage === 'bytes') {
       // A cost beyond the balance is counted as it flows, and cut.
       const grown = this.#charge.grow(metering.cost(known))
       if (grown instanceof Promise)
@@ -100,7 +100,8 @@ export class MeteredRequest {
   }
 
   #head(head: Head, last: number | null, isSold: boolean, known: Usage | null): void | Promise<void> {
-    const { usage, ctx, reservation, ledger, metering, isHeld } = this.#options
+    const { meter, ctx, reservation, ledger, metering, isHeld } = this.#options
+    const { usage } = meter
     const charge = this.#charge
     const left = ledger.left(reservation.balanceId)
     if (!isSold || head.status >= 400 || known !== null) {

@@ -1,4 +1,4 @@
-import type { MeterConfig, UsageConfig } from '../../engine/checks/meter.ts'
+import type { MeterConfig } from '../../engine/checks/meter.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import type { Claims } from '../holding/claims.ts'
@@ -15,7 +15,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Ledger } from './ledger.ts'
 import type { Refused, BalanceReservation } from './slice.ts'
 import { refusedModel, reserveBudgets } from './budgets.ts'
-import { Meter, type Metering } from './meter.ts'
+import { Meter, type MeteredReading, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
 import { SubscriberUse, type Metered } from './subscriber-use.ts'
@@ -81,8 +81,8 @@ export class Balances {
     }
     // Sessions have reserved already.
     if (ctx.isReserved) return null
-    requireReadable(ctx, offer.meter.usage)
     const meter = this.#meterOf(offer.meter)
+    requireReadable(ctx, meter.usage)
     const limits = payment.limits ?? null
     if (limits !== null) return this.#beginLimited(ctx, offer, payment, limits, meter)
     const metering = meter.begin(ctx)
@@ -117,7 +117,6 @@ export class Balances {
         limits,
         metering.reservedMsat,
         () => claims.find(payment.paymentHash),
-        ctx,
         this.#dependencies
       )
     } catch (error) {
@@ -135,9 +134,10 @@ export class Balances {
    * @throws as `begin`
    */
   async beginSession(ctx: Context, balanceId: string, unitMsat: number): Promise<MeteredRequest | SessionShort> {
-    const meter = ctx.offer === null || ctx.offer.meter === null ? null : this.#meterOf(ctx.offer.meter)
-    requireReadable(ctx, meter?.config.usage ?? 'pieces')
-    const metering = meter === null ? unitsOf(unitMsat) : await meter.begin(ctx)
+    const config = ctx.offer?.meter ?? null
+    const meter = config === null ? PIECES : this.#meterOf(config)
+    requireReadable(ctx, meter.usage)
+    const metering = meter instanceof Meter ? await meter.begin(ctx) : unitsOf(unitMsat)
     let answer: BalanceReservation | Refused
     try {
       answer = await this.#dependencies.ledger.reserve(balanceId, metering.reservedMsat)
@@ -145,8 +145,8 @@ export class Balances {
       throw error instanceof GatewayError ? error : unavailable(error)
     }
     if (answer.kind === 'refused') return { ...answer, neededMsat: metering.reservedMsat }
-    const turn = meter === null ? null : this.#turn(meter, answer)
-    if (turn !== null && !(await this.#comes(turn, ctx, metering, answer)))
+    const turn = this.#turn(meter, answer)
+    if (turn !== null && !(await this.#comes(turn, answer)))
       return {
         kind: 'refused',
         why: 'insufficient',
@@ -169,61 +169,44 @@ export class Balances {
     const reserved = this.#dependencies.ledger.reserve(payment.paymentHash, metering.reservedMsat)
     return reserved instanceof Promise
       ? this.#later(reserved, ctx, payment, meter, metering)
-      : this.#forward(ctx, payment, meter, metering, reserved)
+      : this.#forward(ctx, meter, metering, reserved)
   }
 
   /** Forwards a request with its reservation, now or in its turn. */
   #forward(
     ctx: Context,
-    payment: RequestPayment,
     meter: Meter,
     metering: Metering,
     reservation: BalanceReservation
   ): Maybe<MeteredRequest | Reply> {
     const turn = this.#turn(meter, reservation)
     if (turn === null) return this.#metered(ctx, meter, metering, reservation)
-    return this.#forwardLater(turn, ctx, payment, meter, metering, reservation)
+    return this.#forwardLater(turn, ctx, meter, metering, reservation)
   }
 
   async #forwardLater(
     turn: Promise<boolean>,
     ctx: Context,
-    payment: RequestPayment,
     meter: Meter,
     metering: Metering,
     reservation: BalanceReservation
   ): Promise<MeteredRequest | Reply> {
-    if (await this.#comes(turn, ctx, metering, reservation)) return this.#metered(ctx, meter, metering, reservation)
-    return await this.#usedUp(ctx, payment, metering, this.#left(reservation.balanceId))
+    if (await this.#comes(turn, reservation)) return this.#metered(ctx, meter, metering, reservation)
+    return await this.#usedUp(ctx, metering, this.#left(reservation.balanceId))
   }
 
-  #turn(meter: Meter, { balanceId }: BalanceReservation): Promise<boolean> | null {
+  #turn(meter: MeteredReading, { balanceId }: BalanceReservation): Promise<boolean> | null {
     return meter.isReported ? this.#inFlight.enter(balanceId) : null
   }
 
   /** Waits for a turn; without one the reservation is released. */
-  async #comes(
-    turn: Promise<boolean>,
-    ctx: Context,
-    { model, markup }: Metering,
-    reservation: BalanceReservation
-  ): Promise<boolean> {
+  async #comes(turn: Promise<boolean>, reservation: BalanceReservation): Promise<boolean> {
     let comes = false
     try {
-      comes = await turn
+      return (comes = await turn)
     } finally {
-      if (!comes)
-        await this.#dependencies.ledger.settle(reservation, 0, {
-          at: this.#dependencies.clock.now(),
-          request: ctx.correlationId.slice(0, 100),
-          model,
-          markup,
-          input: null,
-          output: null,
-          basis: 'reservation'
-        })
+      if (!comes) await this.#dependencies.ledger.release(reservation)
     }
-    return comes
   }
 
   #left(balanceId: string): number {
@@ -245,13 +228,13 @@ export class Balances {
     } catch (error) {
       throw error instanceof GatewayError ? error : unavailable(error)
     }
-    if (answer.kind === 'reserved') return await this.#forward(ctx, payment, meter, metering, answer)
-    return await this.#usedUp(ctx, payment, metering, answer.leftMsat)
+    if (answer.kind === 'reserved') return await this.#forward(ctx, meter, metering, answer)
+    return await this.#usedUp(ctx, metering, answer.leftMsat)
   }
 
-  async #usedUp(ctx: Context, payment: RequestPayment, metering: Metering, balanceMsat: number): Promise<Reply> {
-    const { offer } = ctx
-    if (offer === null) throw new TypeError('a metered request has an offer')
+  async #usedUp(ctx: Context, metering: Metering, balanceMsat: number): Promise<Reply> {
+    const { offer, payment } = ctx
+    if (offer === null || payment === null) throw new TypeError('a metered request is paid for an offer')
     await this.#requireAffordable(ctx, offer, metering)
     return await this.#dependencies.challenges.answer(ctx, offer, {
       kind: 'used-up',
@@ -284,7 +267,7 @@ export class Balances {
 
   #metered(
     ctx: Context,
-    meter: Meter | null,
+    meter: MeteredReading,
     metering: Metering,
     reservation: BalanceReservation | Refused,
     isHeld = false
@@ -297,11 +280,10 @@ export class Balances {
       clock: this.#dependencies.clock,
       metering,
       reservation,
-      usage: meter?.config.usage ?? 'pieces',
-      form: meter?.form ?? null,
+      meter,
       isHeld,
       log: this.#dependencies.log,
-      inFlight: meter?.isReported === true ? this.#inFlight : null
+      inFlight: meter.isReported ? this.#inFlight : null
     })
   }
 }
@@ -326,12 +308,14 @@ export async function openBundle(
   })
 }
 
-/** A flat price for each unit. */
+/** Sessions of routes without a meter pay a flat price for each response or event. */
+const PIECES: MeteredReading = { usage: 'pieces', form: null, isReported: false }
+
 function unitsOf(unitMsat: number): Metering {
   return { model: null, markup: null, reservedMsat: unitMsat, input: 0, cost: ({ output }) => output * unitMsat }
 }
 
-function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): void {
+function requireReadable({ upgrade }: Context, usage: MeteredReading['usage']): void {
   if (upgrade === null || usage === 'requests' || usage === 'seconds') return
   throw new LongError(
     REQUEST_MALFORMED,

@@ -2,86 +2,40 @@ import type { PageRange } from '../../engine/operations/keyset.ts'
 import { isRevoked } from '../verifying/revocations.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
-import { amount, flag, moment, optional, records, text, type Records, type Row } from '../../platform/database/rows.ts'
+import { amount, optional, records, text, type RecordOf, type Row } from '../../platform/database/rows.ts'
 import { EACH_ENTRY, GRANT_SLICES, WRITE } from './statements.ts'
-import type {
-  BalanceKind,
-  BalanceNow,
-  BalanceState,
-  Entry,
-  EntryBasis,
-  SliceRequest,
-  GrantedSlice,
-  NewBalance,
-  SliceWrite,
-  ReclaimedSlice
+import {
+  balanceColumns,
+  entryColumns,
+  grantColumns,
+  type BalanceNow,
+  type Entry,
+  type SliceRequest,
+  type GrantedSlice,
+  type NewBalance,
+  type SliceWrite
 } from './balance.ts'
 
-const balanceColumns = {
-  id: text(),
-  kind: text<BalanceKind>(),
-  merchantId: optional(text()),
-  proxyId: optional(text()),
-  place: text(),
-  unit: text(),
-  depositedMsat: amount(),
-  spentMsat: amount(),
-  refundedMsat: amount(),
-  heldMsat: amount(),
-  state: text<BalanceState>(),
-  openedAt: moment(),
-  expiresAt: moment()
-}
-const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount(), isRevoked: flag() })
-
-const grabs: Records<GrantedSlice> = records({
-  granted: amount('msat'),
-  leftMsat: amount('remaining'),
-  heldMsat: amount(),
-  state: text<BalanceState>(),
-  expiresAt: moment()
-})
+const balancesNow = records(balanceColumns)
+const grabs = records(grantColumns)
 const remains = records({ remaining: amount() })
+const entries = records(entryColumns)
 
-const entries: Records<Entry> = records({
-  balanceId: text(),
-  at: moment('made_at'),
-  request: text(),
-  model: optional(text()),
-  input: optional(amount()),
-  output: optional(amount()),
-  msat: amount(),
-  unpaidMsat: amount(),
-  basis: text<EntryBasis>()
-})
-
-export interface DayUsage {
+const usageColumns = {
   /** `YYYY-MM-DD`. */
-  readonly day: string
-  readonly model: string | null
-  readonly requests: number
-  /** Those that cost nothing. */
-  readonly failed: number
-  readonly input: number
-  readonly output: number
-  readonly msat: number
-}
-
-const usages: Records<DayUsage> = records({
   day: text(),
   model: optional(text()),
   requests: amount(),
+  /** Those that cost nothing. */
   failed: amount(),
   input: amount(),
   output: amount(),
   msat: amount()
-})
+}
+const usages = records(usageColumns)
 
-const swept: Records<ReclaimedSlice> = records({
-  balanceId: text(),
-  gateway: text(),
-  chargedMsat: amount('reserved_msat')
-})
+const reclaimedColumns = { balanceId: text(), gateway: text(), chargedMsat: amount('reserved_msat') }
+const swept = records(reclaimedColumns)
 
 /** Approximate. */
 const WRITE_BYTES = 300
@@ -174,7 +128,7 @@ export class BalanceStore {
   }
 
   /** Settles up to `limit` slices whose lease ended before `now`, at what they had reserved. */
-  async sweep(now: number, limit: number): Promise<readonly ReclaimedSlice[]> {
+  async sweep(now: number, limit: number): Promise<ReadonlyArray<RecordOf<typeof reclaimedColumns>>> {
     const at = new Date(now)
     return await swept.all(this.#database.sql`
       with dead as materialized (
@@ -244,7 +198,7 @@ export class BalanceStore {
   }
 
   /** Sums by day (UTC) and model, newest first, of at most 1,000 rows. */
-  async usage(balanceId: string): Promise<readonly DayUsage[]> {
+  async usage(balanceId: string): Promise<ReadonlyArray<RecordOf<typeof usageColumns>>> {
     const { sql } = this.#database
     return await usages.all(sql`
       select to_char(made_at at time zone 'UTC', 'YYYY-MM-DD') as day, model, count(*) as requests,

@@ -2,7 +2,7 @@ import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Usage } from '../usage/usage.ts'
-import type { Meter } from './meter.ts'
+import type { MeteredReading } from './meter.ts'
 import { MeteredBody, readsBody } from './metered-body.ts'
 import { dropOurHeaders, usageOfHead } from './metered-head.ts'
 import type { MeteredRequest } from './metered-request.ts'
@@ -12,7 +12,7 @@ export type Metered = Pick<MeteredRequest, 'forwarding' | 'head' | 'chunk' | 'la
 
 /** Counts what a request uses that pays nothing here. A stream without a report counts what it delivered. */
 export class SubscriberUse implements Metered {
-  readonly #meter: Meter
+  readonly #meter: MeteredReading
   readonly #clock: Clock
   readonly #method: string
   readonly #report: (usage: Pick<Usage, 'input' | 'output'>) => void
@@ -20,7 +20,7 @@ export class SubscriberUse implements Metered {
   #known: Usage | null = null
   #body: MeteredBody | null = null
 
-  constructor(meter: Meter, clock: Clock, method: string, report: (usage: Pick<Usage, 'input' | 'output'>) => void) {
+  constructor(meter: MeteredReading, clock: Clock, method: string, report: (usage: Pick<Usage, 'input' | 'output'>) => void) {
     this.#meter = meter
     this.#clock = clock
     this.#method = method
@@ -29,14 +29,14 @@ export class SubscriberUse implements Metered {
 
   forwarding({ headers }: UpstreamRequest): void {
     this.#forwardedAt = this.#clock.monotonic()
-    if (readsBody(this.#reading)) headers.set('Accept-Encoding', 'identity')
+    if (readsBody(this.#meter)) headers.set('Accept-Encoding', 'identity')
   }
 
   head(head: Head): void {
     dropOurHeaders(head)
     if (head.source !== 'upstream' || head.status >= 400) return
-    this.#known = usageOfHead(head, this.#reading.usage, this.#method)
-    if (this.#method !== 'HEAD') this.#body = new MeteredBody(head, { ...this.#reading, input: 0 }, () => {})
+    this.#known = usageOfHead(head, this.#meter.usage, this.#method)
+    if (this.#method !== 'HEAD') this.#body = new MeteredBody(head, this.#meter, 0, () => {})
   }
 
   chunk(bytes: Uint8Array): void {
@@ -50,16 +50,12 @@ export class SubscriberUse implements Metered {
   done({ delivered }: Outcome): void {
     const body = this.#body
     if (body === null && this.#known === null) return
-    if (this.#meter.config.usage === 'seconds') {
+    if (this.#meter.usage === 'seconds') {
       const seconds = (this.#clock.monotonic() - (this.#forwardedAt ?? this.#clock.monotonic())) / 1000
       this.#report({ input: 0, output: Math.ceil(seconds) })
       return
     }
     const { input, output } = this.#known ?? body?.read(delivered) ?? { input: 0, output: body?.seen ?? 0 }
     this.#report({ input, output })
-  }
-
-  get #reading(): Pick<Meter, 'form'> & Pick<Meter['config'], 'usage'> {
-    return { usage: this.#meter.config.usage, form: this.#meter.form }
   }
 }

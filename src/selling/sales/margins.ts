@@ -1,31 +1,24 @@
 import { EACH_ENTRY } from '../balances/statements.ts'
 import { OWN_TESTS } from '../holding/challenge.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
-import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
-
-/** What a model of a price list brought in a day (UTC), and what its provider charges for that. */
-export interface ModelMargin {
-  /** Start of the day. */
-  readonly at: number
-  /** Null for all but those that earned most. */
-  readonly model: string | null
-  readonly requests: number
-  readonly msat: number
-  readonly costMsat: number
-}
+import { amount, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 
 /** Milliseconds until no entry with a lower id can still be committed. */
 const LAG = 120_000
 /** Maximum models per answer; the others are summed. */
 const MODELS = 20
 
-const marginRows: Records<ModelMargin> = records({
+/** What a model of a price list brought in a day (UTC), and what its provider charges for that. */
+const marginColumns = {
+  /** Start of the day. */
   at: moment(),
+  /** Null for all but those that earned most. */
   model: optional(text()),
   requests: amount(),
   msat: amount(),
   costMsat: amount()
-})
+}
+const marginRows = records(marginColumns)
 
 const untilRow = records({ entry: amount(), seen: amount(), seenAt: moment() })
 
@@ -77,7 +70,7 @@ export class Margins {
    * Sums by day, highest revenue first.
    * @throws Unavailable without the database
    */
-  async sums(from: number, to: number): Promise<ModelMargin[]> {
+  async sums(from: number, to: number): Promise<Array<RecordOf<typeof marginColumns>>> {
     const { sql } = this.#database
     // The planner takes a bound that it knows for few rows; the other is exact if a run comes between.
     const held = await untilRow.one(sql`select * from model_sums_until`)

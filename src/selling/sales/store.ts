@@ -11,7 +11,7 @@ import {
   optional,
   records,
   text,
-  type Records
+  type RecordOf
 } from '../../platform/database/rows.ts'
 import type { KeysetPage, ListTotal, TimeSpan } from '../../engine/operations/keyset.ts'
 
@@ -35,27 +35,29 @@ export const SALE_SOURCES = [
 ] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session' | 'test'>
 type SoldSource = (typeof SALE_SOURCES)[number]
 
-export interface SoldChallenge {
-  readonly paymentHash: string
+const saleColumns = {
+  paymentHash: text(),
   /** First known payment. */
-  readonly soldAt: number
+  soldAt: moment(),
   /** Null for the gateway's own routes. */
-  readonly merchantId: string | null
-  readonly source: SoldSource
-  readonly proxyId: string | null
-  readonly resource: string
-  readonly description: string
+  merchantId: optional(text()),
+  source: text<SoldSource>(),
+  proxyId: optional(text()),
+  resource: text(),
+  description: text(),
   /** Null until a credential was shown. */
-  readonly scheme: ClaimScheme | null
-  readonly sats: number
+  scheme: optional(text<ClaimScheme>()),
+  sats: amount(),
   /** Fiat price, such as `USD 0.002`; null for bitcoin. */
-  readonly price: string | null
-  readonly state: SaleState
-  readonly isRevoked: boolean
+  price: optional(text()),
+  state: text<SaleState>(),
+  isRevoked: flag(),
   /** Number and status of a store's order, as the shop gives them; null before, and for all else. */
-  readonly orderNumber: string | null
-  readonly orderStatus: string | null
+  orderNumber: optional(text()),
+  orderStatus: optional(text())
 }
+export type SoldChallenge = RecordOf<typeof saleColumns>
+const saleRows = records(saleColumns)
 
 export type SalesOwner = { readonly merchantId: number } | 'gateway' | 'all'
 
@@ -69,23 +71,6 @@ export interface SaleFilter {
   /** Case-insensitive part of the resource or description, or the payment hash. */
   readonly text: string | null
 }
-
-const saleRows: Records<SoldChallenge> = records({
-  paymentHash: text(),
-  soldAt: moment(),
-  merchantId: optional(text()),
-  source: text<SoldSource>(),
-  proxyId: optional(text()),
-  resource: text(),
-  description: text(),
-  scheme: optional(text<ClaimScheme>()),
-  sats: amount(),
-  price: optional(text()),
-  state: text<SaleState>(),
-  isRevoked: flag(),
-  orderNumber: optional(text()),
-  orderStatus: optional(text())
-})
 
 /** Sales by challenges. Those of routes and proxies are kept for a month after their token expired. */
 export class SaleStore {

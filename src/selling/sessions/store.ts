@@ -1,64 +1,12 @@
 import type { PageRange } from '../../engine/operations/keyset.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
-import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { amount, moment, optional, records, text, type RecordOf } from '../../platform/database/rows.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
 import type { SessionRefund as ReportedRefund } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { KindName } from '../../lightning/provider-calls/provider.ts'
 import type { PaidOut, RefundStatus } from '../../lightning/providers/payout-states.ts'
 
-/** Amounts millisatoshis unless named otherwise. */
-
 export type ClosedBy = 'client' | 'idle' | 'end' | 'operator'
-
-interface NewSession {
-  /** Payment hash of the first deposit, also its balance's id. */
-  readonly id: string
-  readonly openChallenge: string
-  readonly network: InvoiceNetwork
-  readonly chargeId: string
-  readonly providerSlot: string
-  readonly providerKind: KindName
-  readonly openedAt: number
-  readonly idleMs: number
-  /** BOLT 11 without an amount, in lower case. */
-  readonly returnInvoice: string
-  readonly returnHash: string
-}
-
-export interface PrepaidSession extends NewSession {
-  readonly usedAt: number
-  readonly closedAt: number | null
-  readonly closedBy: ClosedBy | null
-  /** Challenge by which a client closed it, and the answer it got. */
-  readonly closeChallenge: string | null
-  readonly toldSats: number | null
-  readonly toldStatus: ReportedRefund['refundStatus'] | null
-  /** Null until the refund begins, and between attempts; `skipped` if too little was left. */
-  readonly refundStatus: RefundStatus | 'skipped' | null
-  readonly refundReference: string | null
-  readonly refundSats: number
-  readonly refundFeeSats: number
-  /** The provider's id; null while unknown. */
-  readonly refundPayoutId: string | null
-  readonly refundBegunAt: number | null
-  /** Last request to the provider. */
-  readonly refundAskedAt: number | null
-  readonly refundEndedAt: number | null
-  /** Next lookup; before it begins, the earliest time to send. */
-  readonly refundCheckAt: number | null
-  /** Provider refusals for this invoice. */
-  readonly refundRefusals: number
-  /** Reason of the failure or the pending retry. */
-  readonly refundFault: string | null
-  readonly settledBy: string | null
-  readonly settledWhy: string | null
-  readonly depositedMsat: number
-  readonly spentMsat: number
-  readonly refundedMsat: number
-  readonly heldMsat: number
-  /** Closed at the latest then. */
-  readonly expiresAt: number
-}
 
 export interface Refunding extends PaidOut {
   /** Last request to the provider; the begin if there was one only. */
@@ -67,7 +15,8 @@ export interface Refunding extends PaidOut {
   readonly amountSats: number
 }
 
-const columns = {
+const openedColumns = {
+  /** Payment hash of the first deposit, also its balance's id. */
   id: text(),
   openChallenge: text(),
   network: text<InvoiceNetwork>(),
@@ -76,24 +25,36 @@ const columns = {
   providerKind: text<KindName>(),
   openedAt: moment(),
   idleMs: amount(),
+  /** BOLT 11 without an amount, in lower case. */
+  returnInvoice: text(),
+  returnHash: text()
+}
+/** Amounts are millisatoshis unless named otherwise. */
+const columns = {
+  ...openedColumns,
   usedAt: moment(),
   closedAt: optional(moment()),
   closedBy: optional(text<ClosedBy>()),
+  /** Challenge by which a client closed it, and the answer it got. */
   closeChallenge: optional(text()),
   toldSats: optional(amount()),
   toldStatus: optional(text<ReportedRefund['refundStatus']>()),
-  returnInvoice: text(),
-  returnHash: text(),
+  /** Null until the refund begins, and between attempts; `skipped` if too little was left. */
   refundStatus: optional(text<RefundStatus | 'skipped'>()),
   refundReference: optional(text()),
   refundSats: amount(),
   refundFeeSats: amount(),
+  /** The provider's id; null while unknown. */
   refundPayoutId: optional(text()),
   refundBegunAt: optional(moment()),
+  /** Last request to the provider. */
   refundAskedAt: optional(moment()),
   refundEndedAt: optional(moment()),
+  /** Next lookup; before it begins, the earliest time to send. */
   refundCheckAt: optional(moment()),
+  /** Provider refusals for this invoice. */
   refundRefusals: amount(),
+  /** Reason of the failure or the pending retry. */
   refundFault: optional(text()),
   settledBy: optional(text()),
   settledWhy: optional(text()),
@@ -101,9 +62,11 @@ const columns = {
   spentMsat: amount(),
   refundedMsat: amount(),
   heldMsat: amount(),
+  /** Closed at the latest then. */
   expiresAt: moment()
 }
-const sessions: Records<PrepaidSession> = records(columns)
+export type PrepaidSession = RecordOf<typeof columns>
+const sessions = records(columns)
 const ids = records({ id: text() })
 
 /** Filters of the list; `stuck`: money is left that is not sent automatically. */
@@ -118,7 +81,7 @@ export class SessionStore {
   }
 
   /** @throws unique violation of `sessions_return_hash` if another session refunds to the same invoice */
-  async open(sql: Sql, session: NewSession): Promise<void> {
+  async open(sql: Sql, session: RecordOf<typeof openedColumns>): Promise<void> {
     const { openedAt, idleMs } = session
     await sql`
       insert into sessions (id, open_challenge, network, charge_id, provider_slot, provider_kind, opened_at, used_at,
