@@ -1,6 +1,5 @@
 /** Prices of models from a price list: what is sold, at what price, and what is refused before an invoice. */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { readFileSync } from 'node:fs'
 import t, { type Test as T } from 'tap'
 import { fileURLToPath } from 'node:url'
 import { catalogPrices } from '../../../src/engine/checks/catalog.ts'
@@ -8,8 +7,7 @@ import { ConfigError } from '../../../src/engine/config/diagnose.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import { knownDecimal } from '../../../src/lightning/money/decimal.ts'
 import { Tariff } from '../../../src/selling/usage/tariff.ts'
-import { defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
-import { serve } from '../../support/serve.ts'
+import { buyKey, openMetered, replies } from '../shop.ts'
 
 const LIST = fileURLToPath(new URL('../usage/vectors/models.json', import.meta.url))
 const text = readFileSync(LIST, 'utf8')
@@ -51,33 +49,34 @@ t.test("a price list: charges are the provider's formula and the markup, to the 
   t.equal(cost('gemini/gemini-2.5-flash', { input: 0, output: 100, audioOutput: 40 }), 250, 'speech as other output')
 })
 
-async function shop(t: T, prices: string, upstream = '{}', usage = 'openai', path = '/v1/*', keys = false) {
-  const server = createServer((request, response) => {
-    request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end(upstream))
-  })
-  const port = await serve(t, server)
-  const route = `routes:\n  - match: { path: "${path}" }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: ${usage}, prices: ${prices}, estimate: { else: 50 } }\n    keys: ${keys}\n`
-  return await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+/** Sells by a price list, with bundles of 100 satoshis. */
+function shop(
+  t: T,
+  prices: string,
+  upstream: object = {},
+  { usage = 'openai', ...more }: Parameters<typeof openMetered>[3] & { readonly usage?: string } = {}
+) {
+  return openMetered(
+    t,
+    `unit: token, bundle: 100 sats, usage: ${usage}, prices: { catalog: "${LIST}", ${prices} }, estimate: { else: 50 }`,
+    replies(upstream),
+    { path: '/v1/chat/completions', ...more }
+  )
 }
 
 t.test('a model without a price is refused before the 402, in words', async t => {
   const usage = { prompt_tokens: 10_000, prompt_tokens_details: { cached_tokens: 9500 }, completion_tokens: 700 }
-  const gateway = await shop(
-    t,
-    `{ catalog: "${LIST}", markup: 5%, models: [ gpt-5-mini, gpt-audio ] }`,
-    JSON.stringify({ usage })
-  )
-  const send = (body: object, headers = {}) => gateway.send('POST', '/v1/chat/completions', { headers, body })
+  const prices = 'markup: 5%, models: [ gpt-5-mini, gpt-audio ]'
+  const { gateway, ask } = await shop(t, prices, { usage }, { body: { model: 'gpt-5-mini' } })
+  const send = (body: object) => gateway.send('POST', '/v1/chat/completions', { body })
   const refused = await send({ model: 'claude-sonnet-4-5' })
   t.equal(refused.status, 400)
   t.match(refused.text, 'must be one of \\"gpt-5-mini\\", \\"gpt-audio\\"')
   t.equal(refused.headers['www-authenticate'], undefined)
   t.equal((await send({})).status, 402, 'a probe gets an invoice')
   t.equal((await gateway.send('HEAD', '/v1/chat/completions')).status, 402)
-  const unpaid = await send({ model: 'gpt-5-mini' })
-  t.equal(unpaid.status, 402)
-  const authorization = await paidFor(gateway, unpaid)
-  t.equal((await send({ model: 'gpt-5-mini' }, { authorization })).status, 200)
+  const mini = { model: 'gpt-5-mini' }
+  t.equal((await ask(mini)).status, 200)
   const surcharged: readonly object[] = [
     { service_tier: 'priority' },
     { service_tier: 'SERVICE_TIER_PRIORITY' },
@@ -87,34 +86,20 @@ t.test('a model without a price is refused before the 402, in words', async t =>
     { speed: 'fast' }
   ]
   for (const surcharge of surcharged)
-    t.equal(
-      (await send({ model: 'gpt-5-mini', ...surcharge }, { authorization })).status,
-      400,
-      JSON.stringify(surcharge)
-    )
-  const priority = { authorization, 'x-vertex-ai-llm-shared-request-type': 'priority' }
-  t.equal((await send({ model: 'gpt-5-mini' }, priority)).status, 400, 'its prices are others')
+    t.equal((await ask({ ...mini, ...surcharge })).status, 400, JSON.stringify(surcharge))
+  const priority = { 'x-vertex-ai-llm-shared-request-type': 'priority' }
+  t.equal((await ask(mini, priority)).status, 400, 'its prices are others')
   for (const same of [{ serviceTier: 'SERVICE_TIER_STANDARD', inference_geo: 'global' }, { speed: 1 }])
-    t.equal((await send({ model: 'gpt-5-mini', ...same }, { authorization })).status, 200, JSON.stringify(same))
-  const next = await send({ model: 'gpt-audio', service_tier: 'auto' }, { authorization })
+    t.equal((await ask({ ...mini, ...same })).status, 200, JSON.stringify(same))
+  const next = await ask({ model: 'gpt-audio', service_tier: 'auto' })
   t.equal(next.headers['x-last-charged-msat'], String(Math.ceil(1762.5 * 1.05)))
 })
 
-/** A bundle, and how requests with it are answered. */
-async function buyer(t: T, gateway: Awaited<ReturnType<typeof shop>>, path: string, model?: string) {
-  const unpaid = await gateway.send('POST', path, { body: { model } })
-  t.equal(unpaid.status, 402)
-  const authorization = await paidFor(gateway, unpaid)
-  return (body: object) => gateway.send('POST', path, { headers: { authorization }, body: { model, ...body } })
-}
-
 t.test('tools that the provider charges for are refused, those without a fee pass', async t => {
-  const gateway = await shop(
-    t,
-    `{ catalog: "${LIST}", models: [ gpt-5-mini ] }`,
-    '{"usage":{"prompt_tokens":1,"completion_tokens":1}}'
-  )
-  const send = await buyer(t, gateway, '/v1/responses', 'gpt-5-mini')
+  const mini = { model: 'gpt-5-mini' }
+  const usage = { prompt_tokens: 1, completion_tokens: 1 }
+  const { ask } = await shop(t, 'models: [ gpt-5-mini ]', { usage }, { path: '/v1/responses', body: mini })
+  const send = (body: object) => ask({ ...mini, ...body })
   const tools = (...types: readonly string[]) => ({ tools: types.map(type => ({ type, name: 'a', parameters: {} })) })
   const charged: readonly object[] = [
     ...[
@@ -150,28 +135,31 @@ t.test('tools that the provider charges for are refused, those without a fee pas
 })
 
 t.test('keys: a refusal has the shape of the API, so that tools show its words; others get the contract’s', async t => {
-  const gateway = await shop(t, `{ catalog: "${LIST}", models: [ gpt-5-mini ] }`, '{}', 'openai', '/v1/*', true)
-  const authorization = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body: { amount: 9 } }))
-  const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
-  const { key } = bought.json() as { key: string }
-  const send = (headers: Record<string, string>, body: object) =>
-    gateway.send('POST', '/v1/responses', { headers, body: { model: 'gpt-5-mini', ...body } })
+  const { gateway, ask } = await shop(t, 'models: [ gpt-5-mini ]', {}, { keys: true })
+  const { credential: authorization } = await buyKey(gateway)
   for (const [body, words] of [
     [{ tools: [{ type: 'web_search' }] }, /charges for "web_search"/],
     [{ model: 'other' }, /must be one of "gpt-5-mini"/]
   ] as const) {
-    const refused = await send({ authorization: `Bearer ${key}` }, body)
+    const sent = { model: 'gpt-5-mini', ...body }
+    const refused = await ask(sent)
     t.equal(refused.status, 400)
     t.match(refused.json(), { error: { type: 'invalid_request_error', message: words } })
-    t.match((await send({ authorization }, body)).json(), { error: 'Price unknown', message: words })
+    t.match((await ask(sent, { authorization })).json(), { error: 'Price unknown', message: words })
   }
 })
 
 t.test('Gemini: tools are members in two spellings, and grounding is refused', async t => {
-  const upstream = JSON.stringify({ usageMetadata: { promptTokenCount: 1, totalTokenCount: 2 } })
-  const prices = `{ catalog: "${LIST}", provider: gemini }`
-  const gateway = await shop(t, prices, upstream, 'gemini', '/v1beta/models/:model')
-  const send = await buyer(t, gateway, '/v1beta/models/gemini-2.5-flash:generateContent')
+  const { ask: send } = await shop(
+    t,
+    'provider: gemini',
+    { usageMetadata: { promptTokenCount: 1, totalTokenCount: 2 } },
+    {
+      usage: 'gemini',
+      match: '{ path: "/v1beta/models/:model" }',
+      path: '/v1beta/models/gemini-2.5-flash:generateContent'
+    }
+  )
   for (const name of ['googleSearch', 'google_search', 'googleMaps', 'google_search_retrieval', 'file_search'])
     t.equal((await send({ tools: [{ functionDeclarations: [] }, { [name]: {} }] })).status, 400, name)
   for (const name of ['function_declarations', 'functionDeclarations', 'codeExecution', 'url_context'])
@@ -182,9 +170,14 @@ t.test('Gemini: tools are members in two spellings, and grounding is refused', a
 
 t.test('web searches of Claude are reserved by `max_uses` and charged by its count, with the markup', async t => {
   const usage = { input_tokens: 100, output_tokens: 10, server_tool_use: { web_search_requests: 2 } }
-  const body = JSON.stringify({ type: 'message', usage })
-  const gateway = await shop(t, `{ catalog: "${LIST}", markup: 5%, models: [ claude-sonnet-4-5 ] }`, body, 'anthropic')
-  const send = await buyer(t, gateway, '/v1/messages', 'claude-sonnet-4-5')
+  const model = { model: 'claude-sonnet-4-5' }
+  const { ask } = await shop(
+    t,
+    'markup: 5%, models: [ claude-sonnet-4-5 ]',
+    { type: 'message', usage },
+    { usage: 'anthropic', path: '/v1/messages', body: model }
+  )
+  const send = (body: object) => ask({ ...model, ...body })
   const search = (max_uses?: number) => ({
     max_tokens: 10,
     tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses }]
@@ -199,7 +192,12 @@ t.test('web searches of Claude are reserved by `max_uses` and charged by its cou
 })
 
 t.test('GET …/models: lists what is sold with prices, for nothing, and without the upstream', async t => {
-  const gateway = await shop(t, `{ catalog: "${LIST}", markup: 5%, models: [ gpt-5-mini ] }`, '{"data":["not sold"]}')
+  const { gateway, ask } = await shop(
+    t,
+    'markup: 5%, models: [ gpt-5-mini ]',
+    { data: ['not sold'] },
+    { method: 'GET', path: '/v1/models', keys: true }
+  )
   const answer = await gateway.send('GET', '/v1/models')
   t.equal(answer.status, 200)
   t.match(answer.json(), {
@@ -213,14 +211,17 @@ t.test('GET …/models: lists what is sold with prices, for nothing, and without
     ]
   })
   t.equal((await gateway.send('POST', '/v1/models', { body: {} })).status, 402)
-  const authorization = await paidFor(gateway, await gateway.send('POST', '/v1/models', { body: {} }))
-  t.match((await gateway.send('GET', '/v1/models', { headers: { authorization } })).json(), { object: 'list' })
-  const any = await shop(t, `{ catalog: "${LIST}", else: 1 msat }`)
-  t.equal((await any.send('GET', '/v1/models')).status, 402, 'where any model is sold, the list is the upstream’s')
+  t.match((await ask()).json(), { object: 'list' })
+  const any = await shop(t, 'else: 1 msat')
+  t.equal(
+    (await any.gateway.send('GET', '/v1/models')).status,
+    402,
+    'where any model is sold, the list is the upstream’s'
+  )
 })
 
 t.test('the configuration: what is wrong with a price list', async t => {
-  const folder = t.testdir({ 'models.json': text, 'other.json': '{"a":1}' })
+  const folder = t.testdir({ 'models.json': text, 'other.json': '{"a":1}', 'broken.json': '{' })
   const load = async (meter: string) => {
     const yaml = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:1" }\n    meter: { bundle: 1 sat, usage: openai, ${meter} }\nchains: { paid: [ credential, challenge, meter, forward ] }\n`
     try {
@@ -232,12 +233,14 @@ t.test('the configuration: what is wrong with a price list', async t => {
     }
   }
   t.equal(await load('prices: { catalog: models.json }'), `${folder}/models.json`, 'relative to the file')
-  t.match(await load('prices: { catalog: missing.json }'), /cannot be read \(ENOENT\).*boltgate prices update/)
-  t.match(await load('prices: { catalog: other.json }'), /no model with prices/)
-  t.match(await load('prices: { catalog: models.json, provider: nowhere }'), /of the provider "nowhere"/)
-  t.match(await load('prices: { catalog: models.json, models: [ gpt-5-mni ] }'), /"gpt-5-mni".*gpt-5-mini/)
-  t.match(await load('per: 1000, prices: { catalog: models.json }'), /delete per/)
-  t.match(await load('prices: { catalog: models.json, markup: 5 }'), /percentage/)
-  writeFileSync(`${folder}/models.json`, '{')
-  t.match(await load('prices: { catalog: models.json }'), /no model with prices/)
+  for (const [prices, expected, more = ''] of [
+    ['missing.json', /cannot be read \(ENOENT\).*boltgate prices update/],
+    ['other.json', /no model with prices/],
+    ['broken.json', /no model with prices/],
+    ['models.json, provider: nowhere', /of the provider "nowhere"/],
+    ['models.json, models: [ gpt-5-mni ]', /"gpt-5-mni".*gpt-5-mini/],
+    ['models.json, markup: 5', /percentage/],
+    ['models.json', /delete per/, 'per: 1000, ']
+  ] as const)
+    t.match(await load(`${more}prices: { catalog: ${prices} }`), expected, prices)
 })

@@ -1,69 +1,40 @@
 /** An API of models whose servers fail one after the other; each request is charged by the one that served it. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { balanceWhen } from './fixture.ts'
 import t, { type Test as T } from 'tap'
-import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
-import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
 import { decodeReceipt } from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { startModelServer, startTroubledModel, type ModelServer } from '../../fakes/model.ts'
-import {
-  buy,
-  defaultYaml,
-  loadText,
-  startGateway,
-  type Answer,
-  type TestGateway,
-  paidFor
-} from '../../support/gateway.ts'
+import { buy, loadText, startGateway, type TestGateway, paidFor } from '../../support/gateway.ts'
 import { serve } from '../../support/serve.ts'
+import { buyKey, narrowed, routeYaml } from '../shop.ts'
+import { balanceWhen } from './fixture.ts'
 
-const PRICES =
-  '{ small: { input: 2 msat, output: 8 msat }, large: { input: 20 msat, output: 80 msat }, "a/tiny": { input: 1 msat, output: 1 msat } }'
+const METER =
+  'meter: { unit: token, bundle: 100 sats, prices: { by: { json: model }, of: { small: { input: 2 msat, output: 8 msat }, large: { input: 20 msat, output: 80 msat }, "a/tiny": { input: 1 msat, output: 1 msat } }, else: refuse }, usage: openai, estimate: { json: max_tokens, else: 100 } }'
 
-function yaml(upstream: string, prices = PRICES, keys = false) {
-  return defaultYaml({
-    replace: [
-      [
-        'routes:\n',
-        `routes:
-  - match: { path: /v1/* }
-    chain: paid
-    upstream: ${upstream}
-    keys: ${keys}
-    meter:
-      unit: token
-      bundle: 100 sats
-      prices: { by: { json: model }, of: ${prices}, else: refuse }
-      usage: openai
-      estimate: { json: max_tokens, else: 100 }
-  - match: { path: /plain/* }
-    chain: paid
-    price: 5 sats
-    upstream: ${upstream}
-`
-      ]
-    ]
-  })
-}
-
-interface Shop {
-  readonly gateway: TestGateway
-  readonly store: BalanceStore
-  readonly authorization: string
-  chat(authorization?: string, more?: object): Promise<Answer>
+function yaml(upstream: string, keys = false) {
+  const plain = `  - match: { path: /plain/* }\n    chain: paid\n    price: 5 sats\n    upstream: ${upstream}`
+  return routeYaml(upstream, `keys: ${keys}\n    ${METER}\n${plain}`)
 }
 
 async function openShop(t: T, upstream: string, keys = false) {
-  const gateway = await startGateway(t, { yaml: yaml(upstream, PRICES, keys) })
+  const gateway = await startGateway(t, { yaml: yaml(upstream, keys) })
   const chat = (authorization = '', more: object = {}) =>
     gateway.send('POST', '/v1/chat/completions', {
       headers: authorization === '' ? {} : { authorization },
       body: { messages: [{ role: 'user', content: 'hello' }], max_tokens: 20, model: 'small', ...more }
     })
   const authorization = await paidFor(gateway, await chat(), 'payment')
-  return { gateway, chat, authorization, store: new BalanceStore(gateway.database) }
+  const store = new BalanceStore(gateway.database)
+  const spent = (msat: number) => balanceWhen(`${msat} millisatoshis are spent`, store, one => one.spentMsat === msat)
+  return { gateway, chat, authorization, spent, paid: (more?: object) => chat(authorization, more) }
+}
+
+/** A payment for one request of `/plain/item`, and what it gets. */
+async function plain(gateway: TestGateway) {
+  const authorization = await buy(gateway, '/plain/item', 'payment')
+  return () => gateway.send('GET', '/plain/item', { headers: { authorization } })
 }
 
 /** Where nothing listens. */
@@ -73,10 +44,6 @@ async function dead(t: T) {
   server.close()
   await once(server, 'close')
   return `http://127.0.0.1:${port}`
-}
-
-async function spent({ store }: Shop, msat: number) {
-  await balanceWhen(`${msat} millisatoshis are spent`, store, one => one.spentMsat === msat)
 }
 
 const priced = (call: ModelServer['calls'][number] | undefined, input: number, output: number) =>
@@ -89,7 +56,7 @@ t.test('fallback: POST goes past a dead server and one that limits, at the price
     t,
     `{ url: "${await dead(t)}", headers: { X-Key: first }, fallback: [{ url: "${limiting.url}", model: large, headers: { X-Key: second } }, { url: "${good.url}", model: a/tiny }] }`
   )
-  const answer = await shop.chat(shop.authorization)
+  const answer = await shop.paid()
   t.equal(answer.status, 200)
   t.equal(answer.headers['x-fallback'], 'a/tiny')
   t.equal(limiting.requests[0]?.headers['x-key'], 'second', 'each server gets its own headers')
@@ -97,10 +64,10 @@ t.test('fallback: POST goes past a dead server and one that limits, at the price
   t.equal(good.calls[0]?.model, 'a/tiny')
   const cost = priced(good.calls[0], 1, 1)
   t.ok(cost > 0)
-  await spent(shop, cost)
-  const streamed = await shop.chat(shop.authorization, { stream: true })
+  await shop.spent(cost)
+  const streamed = await shop.paid({ stream: true })
   t.match(streamed.text, /"charged_msat":/)
-  await spent(shop, cost + priced(good.calls[1], 1, 1))
+  await shop.spent(cost + priced(good.calls[1], 1, 1))
   const receipt = decodeReceipt(String(answer.headers['payment-receipt']))
   t.equal(receipt?.status, 'success')
   t.match(JSON.parse(Buffer.from(String(answer.headers['payment-receipt']), 'base64url').toString()), {
@@ -111,50 +78,42 @@ t.test('fallback: POST goes past a dead server and one that limits, at the price
 t.test('fallback: without one the price is that of the own model', async t => {
   const good = await startModelServer(t)
   const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${await dead(t)}", model: large }] }`)
-  const answer = await shop.chat(shop.authorization)
+  const answer = await shop.paid()
   t.equal(answer.headers['x-fallback'], undefined)
   t.equal(good.calls[0]?.model, 'small')
-  await spent(shop, priced(good.calls[0], 2, 8))
+  await shop.spent(priced(good.calls[0], 2, 8))
 })
 
 t.test('fallback: the most expensive possible cost is reserved', async t => {
   const good = await startModelServer(t)
   const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`)
   // 100,000 msat are enough for 5,000 tokens of small, and for 1,250 of large.
-  const refused = await shop.chat(shop.authorization, { max_tokens: 5000 })
+  const refused = await shop.paid({ max_tokens: 5000 })
   t.equal(refused.status, 400)
   t.match(refused.json(), { error: 'Beyond a balance' })
-  t.equal((await shop.chat(shop.authorization, { max_tokens: 1000 })).status, 200)
+  t.equal((await shop.paid({ max_tokens: 1000 })).status, 200)
 })
 
 t.test('fallback: without a usage report the reservation of the model that served is charged', async t => {
   const good = await startModelServer(t)
   const messages = [{ role: 'user', content: 'silent' }]
   const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`)
-  const { text } = await shop.chat(shop.authorization, { messages, max_tokens: 20 })
+  const { text } = await shop.paid({ messages, max_tokens: 20 })
   t.match(text, /chat.completion/)
-  const [balance] = await shop.store.list({ skip: 0, take: 1 })
   const input = Math.ceil(Buffer.byteLength(JSON.stringify({ messages, max_tokens: 20, model: 'small' })) / 3)
-  t.ok(balance)
-  await spent(shop, input * 2 + 20 * 8)
+  await shop.spent(input * 2 + 20 * 8)
 })
 
-/** Buys a key, and narrows it by caveats as its holder does. */
-async function boughtKey({ gateway }: Shop): Promise<(...caveats: string[]) => string> {
-  const credential = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body: {} }))
-  const answer = await gateway.send('POST', '/l402/keys', { body: {}, headers: { authorization: credential } })
-  const { proof, macaroon } = decodePaidKey((answer.json() as { key: string }).key) ?? { proof: '', macaroon: '' }
-  return (...caveats) => {
-    const narrowed = encodeMacaroon(caveats.reduce(addCaveat, decodeMacaroonBase64(macaroon)))
-    return `Bearer ${encodePaidKey(Buffer.from(proof, 'hex'), narrowed)}`
-  }
+async function boughtKey(gateway: TestGateway) {
+  const { key } = await buyKey(gateway)
+  return (...caveats: string[]) => `Bearer ${narrowed(key, ...caveats)}`
 }
 
 t.test('fallback: a key narrowed to models is not served by another', async t => {
   const good = await startModelServer(t)
   const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${good.url}", model: a/tiny }] }`
   const shop = await openShop(t, upstream, true)
-  const limited = await boughtKey(shop)
+  const limited = await boughtKey(shop.gateway)
   t.equal((await shop.chat(limited('model=small'))).status, 502)
   t.equal(good.calls.length, 0)
   const allowed = await shop.chat(limited('model=small,a/tiny'))
@@ -165,7 +124,7 @@ t.test('fallback: a key narrowed to models is not served by another', async t =>
 t.test('fallback: a key narrowed to models reserves nothing for one that it excludes', async t => {
   const good = await startModelServer(t)
   const shop = await openShop(t, `{ url: "${good.url}", fallback: [{ url: "${good.url}", model: large }] }`, true)
-  const limited = await boughtKey(shop)
+  const limited = await boughtKey(shop.gateway)
   // 5,000 tokens cost 40,000 msat of small and 400,000 of large; the balance has 100,000.
   const requests = { max_tokens: 5000 }
   t.equal((await shop.chat(limited('model=small'), requests)).status, 200)
@@ -186,11 +145,11 @@ t.test('fallback: a POST is not repeated where the server may have served it, an
       t,
       `{ url: "${troubled.url}", timeout: 200ms, fallback: [{ url: "${good.url}", model: large }] }`
     )
-    const answer = await shop.chat(shop.authorization).catch(() => null)
+    const answer = await shop.paid().catch(() => null)
     t.notOk(answer?.status === 200 && answer.text !== '', trouble)
     t.equal(good.calls.length, 0, trouble)
     t.equal(troubled.requests.length, 1)
-    await spent(shop, 0)
+    await shop.spent(0)
   }
 })
 
@@ -199,13 +158,12 @@ t.test('fallback: a GET continues after a 5xx, and after a head without a body',
   for (const trouble of ['hang', 'fail', 'limit'] as const) {
     const troubled = await startTroubledModel(t, trouble)
     const upstream = `{ url: "${troubled.url}", timeout: 200ms, fallback: [{ url: "${good.url}/other" }] }`
-    const { gateway } = await openShop(t, upstream)
-    const credential = await buy(gateway, '/plain/item', 'payment')
-    const answer = await gateway.send('GET', '/plain/item', { headers: { authorization: credential } })
+    const ask = await plain((await openShop(t, upstream)).gateway)
+    const answer = await ask()
     t.equal(answer.text, 'served /other/plain/item', trouble)
     t.equal(answer.headers['x-fallback'], '1')
     t.equal(troubled.requests.length, 1)
-    t.equal((await gateway.send('GET', '/plain/item', { headers: { authorization: credential } })).status, 402)
+    t.equal((await ask()).status, 402)
   }
 })
 
@@ -216,8 +174,8 @@ t.test('fallback: a credential for one request comes back once where every serve
     t,
     `{ url: "${hanging.url}", timeout: 200ms, fallback: [{ url: "${failing.url}" }] }`
   )
-  const authorization = await buy(gateway, '/plain/item', 'payment')
-  const ask = async () => (await gateway.send('GET', '/plain/item', { headers: { authorization } })).status
+  const item = await plain(gateway)
+  const ask = async () => (await item()).status
   t.equal(await ask(), 500)
   t.strictSame([hanging.requests.length, failing.requests.length], [1, 1])
   t.strictSame((await Promise.all([ask(), ask(), ask()])).sort(), [402, 402, 500], 'it pays for one at a time')
@@ -228,9 +186,7 @@ t.test('fallback: `on` names what leads there', async t => {
   const good = await startTroubledModel(t, 'none')
   const limiting = await startTroubledModel(t, 'limit')
   const { gateway } = await openShop(t, `{ url: "${limiting.url}", on: connect, fallback: [{ url: "${good.url}" }] }`)
-  const credential = await buy(gateway, '/plain/item', 'payment')
-  const answer = await gateway.send('GET', '/plain/item', { headers: { authorization: credential } })
-  t.equal(answer.status, 429)
+  t.equal((await (await plain(gateway))()).status, 429)
   t.equal(good.requests.length, 0)
 })
 
@@ -238,7 +194,7 @@ t.test('fallback: a dead server is left out, and nothing is sold once the fallba
   const good = await startModelServer(t)
   const upstream = `{ url: "${await dead(t)}", fallback: [{ url: "${good.url}", model: large }, { url: "${await dead(t)}" }] }`
   const shop = await openShop(t, upstream)
-  for (let request = 0; request < 12; request++) t.equal((await shop.chat(shop.authorization)).status, 200)
+  for (let request = 0; request < 12; request++) t.equal((await shop.paid()).status, 200)
   t.equal((await shop.chat()).status, 402, 'is sold')
   const { text } = await shop.gateway.adminSend('GET', '/metrics')
   const attempts = [...text.matchAll(/^boltgate_upstream_attempts_total\{.*origin="(.*)"\} (\d+)$/gm)]
@@ -249,21 +205,20 @@ t.test('fallback: a dead server is left out, and nothing is sold once the fallba
     'the dead server was tried until it was left out'
   )
   const alone = await openShop(t, `{ url: "${await dead(t)}", fallback: [{ url: "${await dead(t)}" }] }`)
-  for (let request = 0; request < 5; request++) t.equal((await alone.chat(alone.authorization)).status, 502)
+  for (let request = 0; request < 5; request++) t.equal((await alone.paid()).status, 502)
   const answer = await alone.chat()
   t.equal(answer.status, 503)
   t.ok(Number(answer.headers['retry-after']) > 0)
-  await spent(alone, 0)
+  await alone.spent(0)
 })
 
 t.test('check: a fallback whose model has no price, and `on` without a fallback', async t => {
-  await t.rejects(
-    loadText(yaml('{ url: "http://a.example", fallback: [{ url: "http://b.example", model: huge }] }'), {}),
-    {
-      message: /found a fallback with the model "huge", which has no price; allowed: a model of meter.prices/
-    }
-  )
-  await t.rejects(loadText(yaml('{ url: "http://a.example", on: [connect, 429] }'), {}), {
-    message: /found on beside url; allowed: on only beside fallback/
-  })
+  for (const [upstream, message] of [
+    [
+      '{ url: "http://a.example", fallback: [{ url: "http://b.example", model: huge }] }',
+      /found a fallback with the model "huge", which has no price; allowed: a model of meter.prices/
+    ],
+    ['{ url: "http://a.example", on: [connect, 429] }', /found on beside url; allowed: on only beside fallback/]
+  ] as const)
+    await t.rejects(loadText(yaml(upstream), {}), { message })
 })

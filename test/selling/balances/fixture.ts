@@ -85,6 +85,21 @@ export function killableLedger(database: Database, clock: ManualClock, gateway: 
   }
 }
 
+/** A ledger for each of these gateways, over stores that a test may change. */
+export function ledgers<const Names extends readonly string[]>(
+  t: Pick<T, 'teardown'>,
+  database: Database,
+  clock: ManualClock,
+  ...names: Names
+) {
+  const made = names.map(gateway => {
+    const ledger = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog, gateway })
+    t.teardown(() => ledger.close())
+    return ledger
+  })
+  return made as { [Index in keyof Names]: Ledger } // One for each name.
+}
+
 export function isReserved(answer: BalanceReservation | Refused): answer is BalanceReservation {
   return answer.kind === 'reserved'
 }

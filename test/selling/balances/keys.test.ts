@@ -1,44 +1,24 @@
-import { createServer, type IncomingHttpHeaders } from 'node:http'
 import t, { type Test as T } from 'tap'
-import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
+import { challengeOf, credentialOf, startGateway, paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { systemClock, type Clock } from '../../../src/platform/system/clock.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { serve } from '../../support/serve.ts'
+import { buyKey, JSON_TYPE, narrowed, replies, routeYaml, startUpstream, STREAM_TYPE } from '../shop.ts'
 
 const PATH = '/v1/chat/completions'
+const USAGE = { prompt_tokens: 10, completion_tokens: 9, total_tokens: 19, input_tokens: 10, output_tokens: 9 }
 
 /** Sells an API like OpenAI's with keys: 10 msat per token of input, 100 of output; each response costs 1,000 msat. */
 async function openShop(
   t: T,
   { api = 'openai', clock, most = 10 }: { readonly api?: string; readonly clock?: Clock; readonly most?: number } = {}
 ) {
-  const seen: { headers: IncomingHttpHeaders; requests: number } = { headers: {}, requests: 0 }
-  const upstream = createServer((request, response) => {
-    seen.headers = request.headers
-    seen.requests++
-    request.resume().on('end', () => {
-      response.writeHead(200, { 'content-type': 'application/json' })
-      const usage =
-        api === 'openai'
-          ? { prompt_tokens: 10, completion_tokens: 9, total_tokens: 19 }
-          : { input_tokens: 10, output_tokens: 9 }
-      response.end(JSON.stringify({ usage }))
-    })
-  })
-  const port = await serve(t, upstream)
-  const route = `routes:
-  - match: { path: /v1/* }
-    chain: paid
-    upstream: { url: "http://127.0.0.1:${port}" }
-    meter: { unit: token, bundle: 10 sats, prices: { input: 10 msat, output: 100 msat }, usage: ${api}, estimate: { input: 10, else: 9 } }
-    keys: true
-`
-  const payment = `payment: { maxOutstanding: { address: ${most} } }\n`
+  const upstream = await startUpstream(t, replies({ usage: USAGE }))
+  const meter = `{ unit: token, bundle: 10 sats, prices: { input: 10 msat, output: 100 msat }, usage: ${api}, estimate: { input: 10, else: 9 } }`
+  const yaml = routeYaml(upstream.url, `keys: true\n    meter: ${meter}`)
   const options = {
-    yaml: payment + defaultYaml({ replace: [['routes:\n', route]] }),
+    yaml: `payment: { maxOutstanding: { address: ${most} } }\n${yaml}`,
     ...(clock === undefined ? {} : { clock })
   }
   const gateway = await startGateway(t, options)
@@ -49,31 +29,28 @@ async function openShop(
     body: object = { model: 'small' },
     path = PATH,
     at = gateway
-  ) =>
-    at.send('POST', path, {
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body)
-    })
-  const buy = async (body: object = {}) => {
-    const credential = await paidFor(gateway, await gateway.send('POST', '/l402/keys', { body }))
-    const bought = await gateway.send('POST', '/l402/keys', { body, headers: { authorization: credential } })
-    t.equal(bought.status, 201, bought.text)
-    return { key: (bought.json() as { key: string }).key, credential }
-  }
-  const standing = async (key: string) =>
-    (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
-  return { gateway, other, ask, buy, standing, seen }
+  ) => at.send('POST', path, { headers, body })
+  return { gateway, other, ask, ...holder(gateway), upstream, buy: (body?: object) => buyKey(gateway, body) }
 }
 
-/** Narrows a key as its holder does, without the gateway. */
-function narrowed(key: string, ...caveats: string[]) {
-  const { proof, macaroon } = decodePaidKey(key) ?? { proof: '', macaroon: '' }
-  const more = caveats.reduce(addCaveat, decodeMacaroonBase64(macaroon))
-  return encodePaidKey(Buffer.from(proof, 'hex'), encodeMacaroon(more))
+/** What holders of keys ask of a gateway. */
+function holder(gateway: Awaited<ReturnType<typeof startGateway>>) {
+  return {
+    standing: async (key: string) =>
+      (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<
+        string,
+        unknown
+      >,
+    topUp: (key: string, body: object) =>
+      gateway.send('POST', '/l402/keys/self/top-ups', { body, headers: { 'x-api-key': key } }),
+    /** Statuses of requests with a key. */
+    statusOf: async (key: string, body: object = { model: 'small' }, path = PATH) =>
+      (await gateway.send('POST', path, { headers: { 'x-api-key': key }, body })).status
+  }
 }
 
 t.test('keys: one payment buys a key that ordinary clients send in any of three headers', async t => {
-  const { ask, buy, standing, seen, gateway } = await openShop(t)
+  const { ask, buy, standing, upstream, gateway } = await openShop(t)
   const { key, credential } = await buy({ amount: 20, label: 'laptop' })
   t.match(key, /^bg_[A-Za-z0-9_-]+$/)
   for (const headers of [
@@ -85,7 +62,7 @@ t.test('keys: one payment buys a key that ordinary clients send in any of three 
     const answer = await ask(headers)
     t.equal(answer.status, 200, answer.text)
     t.equal(answer.headers['x-charged-msat'] ?? '1000', '1000')
-    t.notMatch(JSON.stringify(seen.headers), key, 'the upstream never sees it')
+    t.notMatch(JSON.stringify(upstream.headers), key, 'the upstream never sees it')
   }
   t.equal((await ask({ authorization: credential })).status, 200, 'the L402 credential is the same balance')
   const { balanceMsat, depositedMsat, usage } = await standing(key)
@@ -102,7 +79,7 @@ t.test('keys: one payment buys a key that ordinary clients send in any of three 
 })
 
 t.test('keys: a holder of the preimage makes the key without the gateway', async t => {
-  const { ask, gateway } = await openShop(t)
+  const { ask, statusOf, gateway } = await openShop(t)
   const challenge = challengeOf(await ask({}), 'l402')
   const preimage = await gateway.pay(challenge.parameters.get('invoice') ?? '')
   const macaroon = Buffer.from(challenge.parameters.get('macaroon') ?? '', 'base64')
@@ -111,33 +88,33 @@ t.test('keys: a holder of the preimage makes the key without the gateway', async
   const unpaid = challengeOf(await ask({}), 'l402')
   for (const proof of [Buffer.alloc(32), Buffer.from(preimage, 'hex')]) {
     const forged = encodePaidKey(proof, Buffer.from(unpaid.parameters.get('macaroon') ?? '', 'base64'))
-    t.equal((await ask({ 'x-api-key': forged })).status, 401, 'the macaroon of a 402 alone is no key')
+    t.equal(await statusOf(forged), 401, 'the macaroon of a 402 alone is no key')
   }
 })
 
 t.test('keys: a changed key, another credential beside it, or a route without keys pays nothing', async t => {
-  const { ask, buy, seen, gateway } = await openShop(t)
+  const { ask, buy, statusOf, upstream, gateway } = await openShop(t)
   const { key, credential } = await buy()
   const other = (await buy()).key
-  const before = seen.requests
+  const before = upstream.requests.length
   for (const at of [10, 60, key.length - 3]) {
     const changed = key.slice(0, at) + (key[at] === 'A' ? 'B' : 'A') + key.slice(at + 1)
     t.equal((await ask({ authorization: `Bearer ${changed}` })).status, 401, `character ${at}`)
   }
-  for (const cut of [key.slice(0, 160), `${key}!`]) t.not((await ask({ 'x-api-key': cut })).status, 200)
+  for (const cut of [key.slice(0, 160), `${key}!`]) t.not(await statusOf(cut), 200)
   t.equal((await ask({ authorization: credential, 'x-api-key': key })).status, 400, 'an L402 credential beside it')
   t.equal((await ask({ authorization: `Bearer ${other}`, 'x-api-key': key })).status, 400, 'two keys')
   t.equal((await ask({ 'payment-authorization': 'Payment e30', 'api-key': key })).status, 400, 'a Payment credential')
   for (const name of ['x-api-key', 'api-key'])
     t.equal((await ask({ [name]: credential })).status, 402, 'a field for keys that is passed on holds no credential')
-  t.equal(seen.requests, before)
+  t.equal(upstream.requests.length, before)
   t.equal((await ask({ authorization: `Bearer ${key}`, 'x-api-key': key })).status, 200, 'the same key twice is one')
   t.equal(
     (await ask({ authorization: 'Bearer sk-other', 'x-api-key': key })).status,
     200,
     "the upstream's own key may be beside it"
   )
-  t.equal(seen.headers.authorization, 'Bearer sk-other')
+  t.equal(upstream.headers.authorization, 'Bearer sk-other')
   t.equal(
     (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': `bg_${'A'.repeat(200)}` } })).status,
     401
@@ -147,29 +124,17 @@ t.test('keys: a changed key, another credential beside it, or a route without ke
 
 t.test('keys: a holder narrows a key offline by budget, model, path and time, and cannot widen it', async t => {
   const clock = new ManualClock(Date.UTC(2026, 10, 27, 23, 59, 58))
-  const { ask, buy, standing, gateway } = await openShop(t, { clock })
+  const { ask, buy, standing, statusOf, gateway } = await openShop(t, { clock })
   const { key } = await buy()
   const budget = narrowed(key, 'budget_msat=2500')
-  t.equal((await ask({ 'x-api-key': budget })).status, 200)
-  t.equal(
-    (await ask({ 'x-api-key': narrowed(budget, 'budget_msat=9000') })).status,
-    200,
-    'a wider one below counts for both'
-  )
+  t.equal(await statusOf(budget), 200)
+  t.equal(await statusOf(narrowed(budget, 'budget_msat=9000')), 200, 'a wider one below counts for both')
   const over = await ask({ 'x-api-key': budget })
   t.equal(over.status, 403)
   t.match(over.json(), { error: { type: 'insufficient_quota', message: /500 of 2500 millisatoshis left/ } })
-  t.equal(
-    (await ask({ 'x-api-key': narrowed(budget, 'label=other') })).status,
-    403,
-    'a label below it is the same budget'
-  )
-  t.equal(
-    (await ask({ 'x-api-key': narrowed(key, 'label=other', 'budget_msat=2500') })).status,
-    200,
-    'another label is another'
-  )
-  t.equal((await ask({ 'x-api-key': key })).status, 200, 'and the key itself pays on')
+  t.equal(await statusOf(narrowed(budget, 'label=other')), 403, 'a label below it is the same budget')
+  t.equal(await statusOf(narrowed(key, 'label=other', 'budget_msat=2500')), 200, 'another label is another')
+  t.equal(await statusOf(key), 200, 'and the key itself pays on')
   t.equal((await standing(key)).balanceMsat, 6_000, 'budgets are no money')
 
   for (const authorization of [
@@ -182,28 +147,28 @@ t.test('keys: a holder narrows a key offline by budget, model, path and time, an
   }
 
   const daily = narrowed(key, 'budget_msat=1000/day')
-  t.equal((await ask({ 'x-api-key': daily })).status, 200)
+  t.equal(await statusOf(daily), 200)
   t.equal((await ask({ 'x-api-key': daily, connection: 'close' })).status, 403)
   clock.advance(3_000)
-  t.equal((await ask({ 'x-api-key': daily })).status, 200, 'another day')
+  t.equal(await statusOf(daily), 200, 'another day')
   const monthly = narrowed(key, 'budget_msat=1000/month')
-  t.equal((await ask({ 'x-api-key': monthly })).status, 200)
-  t.equal((await ask({ 'x-api-key': monthly })).status, 403, 'the same month')
+  t.equal(await statusOf(monthly), 200)
+  t.equal(await statusOf(monthly), 403, 'the same month')
 
   const small = narrowed(key, 'model=small,tiny')
-  t.equal((await ask({ 'x-api-key': small }, { model: 'large' })).status, 403)
-  t.equal((await ask({ 'x-api-key': small }, {})).status, 403, 'no model at all')
-  t.equal((await ask({ 'x-api-key': narrowed(small, 'model=large') }, { model: 'large' })).status, 403)
-  t.equal((await ask({ 'x-api-key': small })).status, 200)
-  t.equal((await ask({ 'x-api-key': narrowed(key, 'path=/v1/embeddings') })).status, 403)
+  t.equal(await statusOf(small, { model: 'large' }), 403)
+  t.equal(await statusOf(small, {}), 403, 'no model at all')
+  t.equal(await statusOf(narrowed(small, 'model=large'), { model: 'large' }), 403)
+  t.equal(await statusOf(small), 200)
+  t.equal(await statusOf(narrowed(key, 'path=/v1/embeddings')), 403)
   t.equal((await ask({ 'x-api-key': narrowed(key, `expires=${Math.floor(clock.now() / 1000) - 1}`) })).status, 403)
   for (const caveat of ['budget_msat=0', 'budget_msat=-1', 'budget_msat=5/week', 'budget_msat=1e3', 'wide=1'])
-    t.equal((await ask({ 'x-api-key': narrowed(key, caveat) })).status, 401, caveat)
+    t.equal(await statusOf(narrowed(key, caveat)), 401, caveat)
   t.equal((await gateway.send('GET', '/l402/test/ping', { headers: { 'x-api-key': key } })).status, 402, 'no key there')
 })
 
 t.test('keys: the holder of a narrowed key behind the same address has no wider token of its purchase', async t => {
-  const { ask, gateway } = await openShop(t, { most: 1 })
+  const { statusOf, gateway } = await openShop(t, { most: 1 })
   const order = async (): Promise<ReturnType<typeof challengeOf>> =>
     challengeOf(await gateway.send('POST', '/l402/keys', { body: {} }), 'l402')
   // Eve asks first, so that Bob could be handed the invoice of her request.
@@ -212,14 +177,14 @@ t.test('keys: the holder of a narrowed key behind the same address has no wider 
   const authorization = credentialOf(bob, await gateway.pay(bob.parameters.get('invoice') ?? ''))
   const bought = await gateway.send('POST', '/l402/keys', { body: {}, headers: { authorization } })
   const lent = narrowed((bought.json() as { key: string }).key, 'model=small')
-  t.equal((await ask({ 'x-api-key': lent })).status, 200)
+  t.equal(await statusOf(lent), 200)
   const proof = Buffer.from(decodePaidKey(lent)?.proof ?? '', 'hex')
   const wider = encodePaidKey(proof, Buffer.from(eve.parameters.get('macaroon') ?? '', 'base64'))
-  t.equal((await ask({ 'x-api-key': wider }, { model: 'large' })).status, 401)
+  t.equal(await statusOf(wider, { model: 'large' }), 401)
 })
 
 t.test('keys: a key narrowed to models is held to the model in a path, whatever the body says', async t => {
-  const { ask, buy, seen } = await openShop(t, { api: 'gemini' })
+  const { ask, buy, upstream } = await openShop(t, { api: 'gemini' })
   const small = { 'x-api-key': narrowed((await buy()).key, 'model=small') }
   const at = async (model: string, body: object): Promise<number> =>
     (await ask(small, body, `/v1/models/${model}:generateContent`)).status
@@ -227,7 +192,7 @@ t.test('keys: a key narrowed to models is held to the model in a path, whatever 
     t.equal(await at(model, { model: 'small' }), 403, model)
     t.equal(await at(model, {}), 403, model)
   }
-  t.equal(seen.requests, 0)
+  t.equal(upstream.requests.length, 0)
   t.equal(await at('small', {}), 200)
   t.equal(await at('sm%61ll', { model: 'large' }), 200, 'which reads no model in the body')
 })
@@ -246,19 +211,17 @@ t.test('keys: a narrowed key shows no requests of other holders', async t => {
 })
 
 t.test('keys: many requests spend no more than a budget', async t => {
-  const { ask, buy, standing, gateway } = await openShop(t)
+  const { buy, standing, statusOf, gateway } = await openShop(t)
   const { key } = await buy({ amount: 1000 })
   const budget = narrowed(key, 'budget_msat=5000')
-  const statuses = await Promise.all(
-    Array.from({ length: 40 }, async () => (await ask({ 'x-api-key': budget })).status)
-  )
+  const statuses = await Promise.all(Array.from({ length: 40 }, async () => await statusOf(budget)))
   t.ok(statuses.every(status => status === 200 || status === 403))
   t.ok(statuses.filter(status => status === 200).length <= 5, 'five requests of 1,000 millisatoshis')
   t.ok(statuses.includes(200))
   t.match(await standing(key), { reservedMsat: 0, depositedMsat: 1_000_000 }, 'the refused amount is free again')
   const spent = (await buy({ amount: 1 })).key
-  t.equal((await ask({ 'x-api-key': spent })).status, 200)
-  t.equal((await ask({ 'x-api-key': narrowed(spent, 'label=row', 'budget_msat=7777') })).status, 402)
+  t.equal(await statusOf(spent), 200)
+  t.equal(await statusOf(narrowed(spent, 'label=row', 'budget_msat=7777')), 402)
   const rows = await gateway.database.sql`select from balances where kind = 'budget' and deposited_msat = 7777`
   t.equal(rows.length, 0, 'a key without money makes no rows')
 })
@@ -294,9 +257,9 @@ t.test('keys: two gateways spend no more than a budget of a day or month, which 
 
 for (const api of ['openai', 'anthropic'])
   t.test(`keys: a used-up key says so as ${api} does, and a top-up is in its balance when it is paid`, async t => {
-    const { ask, buy, gateway, standing } = await openShop(t, { api })
+    const { ask, buy, standing, topUp, statusOf, gateway } = await openShop(t, { api })
     const { key } = await buy({ amount: 1 })
-    t.equal((await ask({ 'x-api-key': key })).status, 200)
+    t.equal(await statusOf(key), 200)
     const usedUp = await ask({ 'x-api-key': key })
     t.equal(usedUp.status, 402)
     const { error, type } = usedUp.json() as { error: { type: string; message: string }; type?: string }
@@ -309,33 +272,24 @@ for (const api of ['openai', 'anthropic'])
     const cut = (await ask({ 'x-api-key': key.slice(0, 200) })).json()
     t.match(cut, { error: { message: /copy the whole of it/ } }, 'a key that was copied in part')
 
-    const topUp = await gateway.send('POST', '/l402/keys/self/top-ups', {
-      body: { amount: 2 },
-      headers: { 'x-api-key': key }
-    })
-    t.equal(topUp.status, 201, topUp.text)
-    const { invoice, amountSats } = topUp.json() as { invoice: string; amountSats: number }
+    const asked = await topUp(key, { amount: 2 })
+    t.equal(asked.status, 201, asked.text)
+    const { invoice, amountSats } = asked.json() as { invoice: string; amountSats: number }
     t.equal(amountSats, 2)
     t.equal((await standing(key)).balanceMsat, 0, 'not before it is paid')
     const preimage = await gateway.pay(invoice)
     for (let times = 0; times < 2; times++) {
-      const shown = await gateway.send('POST', '/l402/keys/self/top-ups', {
-        body: { amount: 2, preimage },
-        headers: { 'x-api-key': key }
-      })
+      const shown = await topUp(key, { amount: 2, preimage })
       t.match(shown.json(), { depositedMsat: 3000, balanceMsat: 2000 }, 'once, however often it is shown')
     }
-    t.equal((await ask({ 'x-api-key': key })).status, 200)
+    t.equal(await statusOf(key), 200)
     const other = (await buy()).key
-    const stolen = await gateway.send('POST', '/l402/keys/self/top-ups', {
-      body: { amount: 2, preimage },
-      headers: { 'x-api-key': other }
-    })
+    const stolen = await topUp(other, { amount: 2, preimage })
     t.equal(stolen.status, 404, 'not of another key')
   })
 
 t.test('keys: a person buys one in a browser, whose wallet shows no preimage', async t => {
-  const { ask, gateway } = await openShop(t)
+  const { statusOf, gateway } = await openShop(t)
   const html = { accept: 'text/html' }
   const link = 'href="/l402/keys"'
   t.match((await gateway.send('GET', '/v1/x', { headers: html })).text, link, 'the page of a 402 leads there')
@@ -355,7 +309,7 @@ t.test('keys: a person buys one in a browser, whose wallet shows no preimage', a
   t.equal(bought.headers['cache-control'], 'no-store')
   const key = /bg_[\w-]{150,}/.exec(bought.text)?.[0] ?? ''
   t.match(bought.text, `OPENAI_BASE_URL=${gateway.url}/v1 OPENAI_API_KEY=${key}`)
-  t.equal((await ask({ 'x-api-key': key })).status, 200)
+  t.equal(await statusOf(key), 200)
   t.equal((await gateway.send('GET', address, { headers: html })).status, 402, 'another browser pays for itself')
   t.equal(
     (await gateway.send('GET', '/l402/keys?order=8&amount=2', { headers: { ...html, cookie } })).status,
@@ -365,41 +319,23 @@ t.test('keys: a person buys one in a browser, whose wallet shows no preimage', a
 })
 
 t.test('keys: on a route with sessions alone each response or event takes the price of a unit', async t => {
-  const upstream = createServer((request, response) => {
-    request.resume().on('end', () => {
-      const events = Number(new URL(request.url ?? '', 'http://x').searchParams.get('events') ?? 0)
-      response.writeHead(events > 0 ? 200 : 201, {
-        'content-type': events > 0 ? 'text/event-stream' : 'application/json'
-      })
-      response.end(events > 0 ? Array.from({ length: events }, (_, at) => `data: ${at}\n\n`).join('') : '{}')
-    })
+  const { url } = await startUpstream(t, (request, response) => {
+    const events = Number(new URL(request.url ?? '', 'http://x').searchParams.get('events') ?? 0)
+    response.writeHead(events > 0 ? 200 : 201, events > 0 ? STREAM_TYPE : JSON_TYPE)
+    response.end(events > 0 ? Array.from({ length: events }, (_, at) => `data: ${at}\n\n`).join('') : '{}')
   })
-  const port = await serve(t, upstream)
-  const route = `routes:
-  - match: { path: /v1/* }
-    chain: paid
-    upstream: { url: "http://127.0.0.1:${port}" }
-    price: 2 sats
-    sessions: { deposit: 12 sats, unit: word }
-    keys: true
-`
-  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const route = 'price: 2 sats\n    sessions: { deposit: 12 sats, unit: word }\n    keys: true'
+  const gateway = await startGateway(t, { yaml: routeYaml(url, route) })
   const unpaid = await gateway.send('GET', '/v1/x')
   t.equal(challengeOf(unpaid, 'l402').parameters.has('invoice'), true)
   t.match(unpaid.headers['www-authenticate'], [/^L402/, /^Payment .*intent="charge"/, /^Payment .*intent="session"/])
-  const once = credentialOf(
-    challengeOf(unpaid, 'l402'),
-    await gateway.pay(challengeOf(unpaid, 'l402').parameters.get('invoice') ?? '')
-  )
+  const once = await paidFor(gateway, unpaid)
   t.equal((await gateway.send('GET', '/v1/x', { headers: { authorization: once } })).status, 201, 'one request as ever')
 
-  const authorization = await paidFor(gateway, await gateway.send('POST', '/l402/keys'))
-  const bought = await gateway.send('POST', '/l402/keys', { headers: { authorization } })
-  t.match(bought.json(), { balanceMsat: 12_000 }, 'the deposit')
-  const { key } = bought.json() as { key: string }
+  const { key, credential: authorization } = await buyKey(gateway)
   const ask = (target: string, with_ = key) => gateway.send('GET', target, { headers: { 'x-api-key': with_ } })
-  const standing = async () =>
-    (await gateway.send('GET', '/l402/keys/self', { headers: { 'x-api-key': key } })).json() as Record<string, unknown>
+  const standing = () => holder(gateway).standing(key)
+  t.match(await standing(), { balanceMsat: 12_000 }, 'the deposit')
   // A response is settled behind its last byte.
   const settled = (msat: number) =>
     eventually(`${msat} msat left`, async () => ((await standing())['balanceMsat'] === msat ? true : null), 10_000)

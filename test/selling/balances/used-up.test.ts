@@ -1,64 +1,39 @@
-import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
+import { request as httpRequest } from 'node:http'
 import { createServer as createSocketServer } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { defaultYaml, startGateway, type TestGateway, paidFor } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { Ledger } from '../../../src/selling/balances/ledger.ts'
-import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passTime } from '../../support/passing-time.ts'
-import { answered, opened, passing, reserved, settled, use } from './fixture.ts'
+import { answered, ledgers, opened, passing, reserved, settled, use } from './fixture.ts'
 import { RawClient } from '../../support/raw-client.ts'
 import { serve } from '../../support/serve.ts'
+import { openMetered, STREAM_TYPE, type MeteredShop, type Respond } from '../shop.ts'
 
-const PATH = '/v1/stream'
+const PATH = '/v1/a'
 
-interface Shop {
-  readonly gateway: TestGateway
-  readonly authorization: string
-  /** Connections of the upstream whose response is not over. */
-  open: number
-}
-
-/** A gateway in front of an upstream whose response never ends on its own, and a bundle of one satoshi. */
-async function openShop(
+/** A shop whose upstream's responses never end on their own, and a bundle of one satoshi. */
+function openShop(
   t: T,
   usage: string,
-  begin: (response: ServerResponse) => void,
+  begin: Respond = () => undefined,
   {
     clock,
     bundle = '1 sat',
     prices = '1 msat',
     other = 10
-  }: { clock?: ManualClock; bundle?: string; prices?: string; other?: number } = {}
-): Promise<Shop> {
-  const shop = { open: 0 }
-  const upstream = createServer((_request, response) => {
-    shop.open++
-    response.on('close', () => shop.open--)
-    begin(response)
-  })
-  upstream.on('upgrade', (_request, socket) => {
-    shop.open++
-    socket.on('close', () => shop.open--)
-    socket.on('error', () => undefined)
-    socket.on('end', () => socket.end())
-    socket.resume()
-    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
-  })
-  const port = await serve(t, upstream)
-  const route = `routes:
-  - match: { path: /v1/*, method: POST }
-    chain: paid
-    upstream: { url: "http://127.0.0.1:${port}" }
-    meter: { bundle: ${bundle}, prices: ${prices}, usage: ${usage}, estimate: { else: ${other} } }
-`
-  const yaml = defaultYaml({ replace: [['routes:\n', route]] })
-  const gateway = await startGateway(t, { yaml, ...(clock === undefined ? {} : { clock }) })
-  const authorization = await paidFor(gateway, await gateway.send('POST', PATH))
-  return Object.assign(shop, { gateway, authorization })
+  }: Partial<Record<'bundle' | 'prices', string>> & {
+    clock?: ManualClock
+    other?: number
+  } = {}
+) {
+  const meter = `bundle: ${bundle}, prices: ${prices}, usage: ${usage}, estimate: { else: ${other} }`
+  return openMetered(t, meter, begin, clock && { clock })
+}
+
+async function isLetGo({ upstream }: MeteredShop) {
+  await eventually('the upstream is let go', async () => (upstream.open === 0 ? true : null))
 }
 
 interface Got {
@@ -72,7 +47,7 @@ interface Got {
  * response's head: before it an upstream that is slow to respond would run into its deadline.
  */
 async function read(
-  { gateway, authorization }: Shop,
+  { gateway, authorization }: MeteredShop,
   {
     headers = {},
     clock,
@@ -124,68 +99,50 @@ async function read(
   })
 }
 
-/** The one entry of the one balance, when all of that is spent. */
-async function spent({ gateway }: Shop, msat: number) {
-  const store = new BalanceStore(gateway.database)
-  return await eventually(`${msat} millisatoshis are spent`, async () => {
-    const [one] = await store.list({ skip: 0, take: 1 })
-    if (one?.spentMsat !== msat) return null
-    return (await store.entries(one.id, { skip: 0, take: 2 }))[0] ?? null
-  })
-}
-
 /** Writes a piece, and the next whenever the buyer has read the one before. */
-function paced(piece = 'x'.repeat(1_000)): { begin(response: ServerResponse): void; read(length: number): void } {
+function paced(piece = 'x'.repeat(1_000), head: Readonly<Record<string, string>> = {}) {
   let next: (() => void) | null = null
   let [written, seen] = [0, 0]
-  return {
-    begin: response => {
-      next = () => {
-        written += piece.length
-        response.write(piece)
-      }
-      next()
-    },
-    read: length => {
-      seen += length
-      if (seen >= written) next?.()
+  const begin: Respond = (_request, response) => {
+    response.writeHead(200, head)
+    next = () => {
+      written += piece.length
+      response.write(piece)
     }
+    next()
   }
-}
-
-/** Writes the same repeatedly as long as it is read. */
-function endless(response: ServerResponse, piece: string) {
-  const timer = setInterval(() => response.write(piece), 1)
-  response.on('close', () => {
-    clearInterval(timer)
-  })
+  const read = (length: number) => {
+    seen += length
+    if (seen >= written) next?.()
+  }
+  return { begin, read }
 }
 
 t.test('an endless event stream ends with an event that says so when its balance is used up', async t => {
-  const pieces = paced('data: {"n":1}\n\n'.repeat(20))
-  const shop = await openShop(t, 'events', response => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    pieces.begin(response)
-  })
+  const pieces = paced('data: {"n":1}\n\n'.repeat(20), STREAM_TYPE)
+  const shop = await openShop(t, 'events', pieces.begin)
   const got = await read(shop, { onData: pieces.read })
   t.equal(got.isWhole, true)
   t.match(
     got.text,
     /data: \{"n":1\}\n\nevent: balance\ndata: \{"used_up":true,"charged_msat":1000,"balance_msat":0\}\n\n$/
   )
-  const entry = await spent(shop, 1_000)
+  const entry = await shop.spent(1_000)
   t.ok(entry.unpaidMsat > 0 && entry.unpaidMsat <= 20, `no more than one chunk is lost: ${entry.unpaidMsat}`)
-  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
+  await isLetGo(shop)
 })
 
 t.test('a model that talks without end is ended by the events that came by', async t => {
-  const shop = await openShop(t, 'openai', response => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    endless(response, 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'.repeat(10))
+  const shop = await openShop(t, 'openai', (_request, response) => {
+    response.writeHead(200, STREAM_TYPE)
+    const timer = setInterval(() => response.write('data: {"choices":[{"delta":{"content":"a"}}]}\n\n'.repeat(10)), 1)
+    response.on('close', () => {
+      clearInterval(timer)
+    })
   })
   const got = await read(shop)
   t.match(got.text, /\n\nevent: balance\ndata: \{"used_up":true,"charged_msat":1000,"balance_msat":0\}\n\n$/)
-  t.match(await spent(shop, 1_000), { basis: 'reservation' })
+  t.match(await shop.spent(1_000), { basis: 'reservation' })
 })
 
 t.test('a stream that stops in the middle of an event is broken off, not ended', async t => {
@@ -193,8 +150,8 @@ t.test('a stream that stops in the middle of an event is broken off, not ended',
   const shop = await openShop(
     t,
     'openai',
-    response => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' })
+    (_request, response) => {
+      response.writeHead(200, STREAM_TYPE)
       response.write('data: {}\n\n'.repeat(2_000) + 'data: {"half"')
     },
     { clock }
@@ -205,37 +162,22 @@ t.test('a stream that stops in the middle of an event is broken off, not ended',
   t.ok(clock.now() - began < 5_000, `after ${clock.now() - began} ms`)
 })
 
-t.test('endless bytes are broken off when the balance is used up, and never end cleanly', async t => {
-  const pieces = paced()
-  const shop = await openShop(t, 'bytes', pieces.begin, { bundle: '20 sats' })
-  const got = await read(shop, { onData: pieces.read })
-  t.equal(got.isWhole, false)
-  const entry = await spent(shop, 20_000)
-  t.ok(entry.unpaidMsat <= 1_000, `lost: ${entry.unpaidMsat}`)
-  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
-})
-
-t.test('bytes whose announced length costs more than the balance are sent as far as they are paid for', async t => {
-  const pieces = paced()
-  const shop = await openShop(
-    t,
-    'bytes',
-    response => {
-      response.writeHead(200, { 'content-length': '100000000' })
-      pieces.begin(response)
-    },
-    { bundle: '20 sats' }
-  )
-  t.equal((await read(shop, { onData: pieces.read })).isWhole, false)
-  const entry = await spent(shop, 20_000)
-  t.ok(entry.unpaidMsat <= 1_000, `lost: ${entry.unpaidMsat}`)
-})
+for (const head of [{}, { 'content-length': '100000000' }])
+  t.test(`endless bytes, ${JSON.stringify(head)}: are sent as far as they are paid for, and broken off`, async t => {
+    const pieces = paced(undefined, head)
+    const shop = await openShop(t, 'bytes', pieces.begin, { bundle: '20 sats' })
+    const got = await read(shop, { onData: pieces.read })
+    t.equal(got.isWhole, false)
+    const entry = await shop.spent(20_000)
+    t.ok(entry.unpaidMsat <= 1_000, `lost: ${entry.unpaidMsat}`)
+    await isLetGo(shop)
+  })
 
 t.test('a response within its balance is whole, however small its estimate was', async t => {
   const shop = await openShop(
     t,
     'bytes',
-    response => {
+    (_request, response) => {
       for (let time = 0; time < 100; time++) response.write('x'.repeat(10_000))
       response.end()
     },
@@ -243,35 +185,31 @@ t.test('a response within its balance is whole, however small its estimate was',
   )
   const got = await read(shop)
   t.same([got.isWhole, got.text.length], [true, 1_000_000], 'exactly what was bought')
-  t.match(await spent(shop, 1_000_000), { unpaidMsat: 0 })
+  t.match(await shop.spent(1_000_000), { unpaidMsat: 0 })
 })
 
 t.test('a response sold by seconds is ended at the second that is not paid', async t => {
   const clock = new ManualClock()
   clock.advance(5_000)
-  const shop = await openShop(
-    t,
-    'seconds',
-    response => {
-      response.writeHead(200, { 'content-type': 'text/plain' })
-      response.write('begun')
-    },
-    { clock, prices: '100 msat', other: 2 }
-  )
+  const shop = await openShop(t, 'seconds', (_request, response) => response.writeHead(200).write('begun'), {
+    clock,
+    prices: '100 msat',
+    other: 2
+  })
   const got = await read(shop, { clock })
   t.same([got.text, got.isWhole], ['begun', false])
-  const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
+  const entry = await passing(t, clock, shop.gateway.database, shop.spent(1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
 })
 
 t.test('a WebSocket sold by seconds is closed at the second that is not paid', async t => {
   const clock = new ManualClock()
-  const shop = await openShop(t, 'seconds', () => undefined, { clock, prices: '100 msat', other: 2 })
+  const shop = await openShop(t, 'seconds', undefined, { clock, prices: '100 msat', other: 2 })
   const got = await read(shop, { clock, headers: { connection: 'Upgrade', upgrade: 'websocket' } })
   t.equal(got.status, 101)
-  const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
+  const entry = await passing(t, clock, shop.gateway.database, shop.spent(1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
-  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
+  await isLetGo(shop)
 })
 
 void eachDatabase(
@@ -280,12 +218,7 @@ void eachDatabase(
   async (t, database) => {
     const clock = new ManualClock()
     const store = new BalanceStore(database)
-    const ledger = (gateway: string) => {
-      const made = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog, gateway })
-      t.teardown(() => made.close())
-      return made
-    }
-    const [one, other] = [ledger('a'), ledger('b')]
+    const [one, other] = ledgers(t, database, clock, 'a', 'b')
     await Promise.all([one.start(), other.start()])
     const balance = await opened(store, clock, { depositedMsat: 3_200 })
     const first = await reserved(one, balance.id, 10)
@@ -310,12 +243,7 @@ void eachDatabase(
 )
 
 t.test('a client that leaves before its upload has come costs nothing: the upstream never had the request', async t => {
-  let requests = 0
-  const shop = await openShop(t, 'bytes', response => {
-    requests++
-    response.end('x')
-  })
-  const store = new BalanceStore(shop.gateway.database)
+  const shop = await openShop(t, 'bytes')
   const sent = httpRequest(`${shop.gateway.url}${PATH}`, {
     method: 'POST',
     agent: false,
@@ -323,14 +251,10 @@ t.test('a client that leaves before its upload has come costs nothing: the upstr
   })
   sent.on('error', () => undefined)
   sent.write('half')
-  const reserved = async (msat: number) => {
-    const [one] = await store.list({ skip: 0, take: 1 })
-    return one?.reservedMsat === msat ? one : null
-  }
-  await eventually('it is reserved', () => reserved(10))
+  await shop.reserved(10)
   sent.destroy()
-  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
-  t.equal(requests, 0)
+  t.match(await shop.reserved(0), { spentMsat: 0 })
+  t.equal(shop.upstream.requests.length, 0)
 })
 
 t.test('an upload that its client breaks is paid for once the upstream had its beginning', async t => {
@@ -346,15 +270,10 @@ t.test('an upload that its client breaks is paid for once the upstream had its b
     `POST ${PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: ${shop.authorization}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n`
   )
   await arrived
-  const store = new BalanceStore(shop.gateway.database)
-  const reserved = async (msat: number) => {
-    const [one] = await store.list({ skip: 0, take: 1 })
-    return one?.reservedMsat === msat ? one : null
-  }
-  await eventually('it is reserved', () => reserved(10))
+  await shop.reserved(10)
   client.send('no chunk\r\n')
   t.equal((await client.response('POST')).status, 400)
-  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 10 })
+  t.match(await shop.reserved(0), { spentMsat: 10 })
 })
 
 t.test('a client that leaves before a connection to the upstream is open costs nothing', async t => {
@@ -363,19 +282,18 @@ t.test('a client that leaves before a connection to the upstream is open costs n
     t,
     createSocketServer().on('connection', socket => t.teardown(() => socket.destroy()))
   )
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "https://127.0.0.1:${port}" }\n    meter: { bundle: 1 sat, prices: 10 msat, usage: requests }\n`
-  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
-  const authorization = await paidFor(gateway, await gateway.send('GET', PATH))
-  const sent = httpRequest(`${gateway.url}${PATH}`, { agent: false, headers: { authorization } })
+  const shop = await openMetered(t, 'bundle: 1 sat, prices: 10 msat, usage: requests', undefined, {
+    upstream: `https://127.0.0.1:${port}`
+  })
+  const sent = httpRequest(`${shop.gateway.url}${PATH}`, {
+    method: 'POST',
+    agent: false,
+    headers: { authorization: shop.authorization }
+  })
   sent.on('error', () => undefined)
   sent.end()
-  const store = new BalanceStore(gateway.database)
-  const reserved = async (msat: number) => {
-    const [one] = await store.list({ skip: 0, take: 1 })
-    return one?.reservedMsat === msat ? one : null
-  }
-  await eventually('it is reserved', () => reserved(10))
+  await shop.reserved(10)
   // A client that only ends its side may still read.
   sent.socket?.resetAndDestroy()
-  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
+  t.match(await shop.reserved(0), { spentMsat: 0 })
 })
