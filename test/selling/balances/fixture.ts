@@ -115,6 +115,22 @@ export async function settled(ledger: Ledger, reservation: BalanceReservation, m
   return await ledger.settle(reservation, msat, use())
 }
 
+/** A request that reserves and is charged. */
+export async function spend(ledger: Ledger, id: string, reservedMsat: number, msat: number): Promise<Settled> {
+  return await settled(ledger, await reserved(ledger, id, reservedMsat), msat)
+}
+
+/** Numbers of chance by xorshift; a failure says with what `begun` they can be had again. */
+export function randoms(begun: number): () => number {
+  let state = begun
+  return () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return state >>> 0
+  }
+}
+
 /** Lets time pass in which gateways that live keep their slices, until what was settled has been written. */
 export async function written(clock: ManualClock, ledgers: readonly Ledger[], ms = 200): Promise<void> {
   for (let left = ms; left > 0; left -= 5_000) {

@@ -12,22 +12,31 @@ import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { until } from '../../support/until.ts'
-import { isReserved, killableLedger, newBalance, opened, passing, reserved, settled, use, written } from './fixture.ts'
+import {
+  isReserved,
+  killableLedger,
+  newBalance,
+  opened,
+  passing,
+  randoms,
+  reserved,
+  settled,
+  spend,
+  use,
+  written
+} from './fixture.ts'
 
-interface Setting {
-  readonly clock: ManualClock
-  readonly store: BalanceStore
-  ledger(gateway: string): Ledger
-}
-
-function setting(t: T, database: Database): Setting {
+/** Gateways, each with a store of its own unless one is given. */
+function setting(t: T, database: Database, given?: BalanceStore) {
   const clock = new ManualClock()
-  const store = new BalanceStore(database)
+  const store = given ?? new BalanceStore(database)
   return {
     clock,
     store,
-    ledger: gateway => {
-      const ledger = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog, gateway })
+    open: (changes?: Parameters<typeof opened>[2]) => opened(store, clock, changes),
+    ledger: (gateway: string, more: Partial<ConstructorParameters<typeof Ledger>[0]> = {}) => {
+      const own = given ?? new BalanceStore(database)
+      const ledger = new Ledger({ store: own, database, clock, log: silentLog, gateway, ...more })
       t.teardown(() => ledger.close())
       return ledger
     }
@@ -100,7 +109,7 @@ void eachDatabase(
   t,
   'an answer about a balance is not for requests that came after the question',
   async (t, database) => {
-    const { clock, store } = setting(t, database)
+    const { clock, store, ledger } = setting(t, database)
     const requested = Promise.withResolvers<void>()
     const answered = Promise.withResolvers<void>()
     const slow = new BalanceStore(database)
@@ -111,13 +120,12 @@ void eachDatabase(
       await answered.promise
       return answer
     }
-    const ledger = new Ledger({ store: slow, database, clock, log: silentLog, gateway: 'a' })
-    t.teardown(() => ledger.close())
+    const gateway = ledger('a', { store: slow })
     const balance = newBalance(clock)
-    const before = ledger.reserve(balance.id, 1_000)
+    const before = gateway.reserve(balance.id, 1_000)
     await requested.promise
     await store.open(balance)
-    const after = ledger.reserve(balance.id, 1_000)
+    const after = gateway.reserve(balance.id, 1_000)
     answered.resolve()
     t.match(await before, { kind: 'refused', why: 'unknown' })
     t.match(await after, { kind: 'reserved' })
@@ -143,7 +151,7 @@ void eachDatabase(
     ]
     for (const part of [all.slice(0, 3), all.slice(3)]) {
       for (const each of part) await gateway.settle(await reserved(gateway, balance.id, 50), 20 + part.length, each)
-      await settled(gateway, await reserved(gateway, other.id, 5), 5)
+      await spend(gateway, other.id, 5, 5)
       await written(clock, [gateway])
     }
     const [{ rows } = { rows: 0 }] = await database.sql<{ rows: number }[]>`
@@ -197,32 +205,9 @@ void eachDatabase(t, 'a balance that was never opened, that ended or was closed 
   t.equal((await sound(database, closed.id)).left, 1_000, 'what was not given back is still in the sums')
 })
 
-void eachDatabase(
-  t,
-  'fifty concurrent requests are admitted as far as the balance goes, with a few statements',
-  async (t, database) => {
-    const { clock, store, ledger } = setting(t, database)
-    const gateway = ledger('a')
-    const balance = await opened(store, clock, { depositedMsat: 10_000 })
-    const answers = await Promise.all(Array.from({ length: 50 }, () => gateway.reserve(balance.id, 1_000)))
-    t.equal(answers.filter(isReserved).length, 10)
-    t.match(
-      answers.find(answer => !isReserved(answer)),
-      { why: 'insufficient', leftMsat: 0 }
-    )
-    for (const answer of answers) if (isReserved(answer)) await settled(gateway, answer, 999)
-    t.match(await gateway.reserve(balance.id, 11), { why: 'insufficient', leftMsat: 10 })
-    const last = await reserved(gateway, balance.id, 10)
-    t.match(await settled(gateway, last, 50), { chargedMsat: 10, unpaidMsat: 40, leftMsat: 0 })
-    await written(clock, [gateway])
-    t.equal((await sound(database, balance.id)).left, 0)
-    t.match((await store.entries(balance.id, { skip: 0, take: 1 }))[0], { msat: 10, unpaidMsat: 40 })
-  }
-)
-
 void eachDatabase(t, 'what a new slice grants is spent once earlier charges are stored', async (t, database) => {
-  const { clock } = setting(t, database)
   const store = new BalanceStore(database)
+  const { ledger, open } = setting(t, database, store)
   const [write, grab] = [store.write.bind(store), store.grab.bind(store)]
   const busy = Promise.withResolvers<void>()
   let grants = 0
@@ -235,10 +220,9 @@ void eachDatabase(t, 'what a new slice grants is spent once earlier charges are 
     grants++
     return granted
   }
-  const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
-  t.teardown(() => gateway.close())
-  const balance = await opened(store, clock, { depositedMsat: 20_000 })
-  await settled(gateway, await reserved(gateway, balance.id, 1_000), 1_000)
+  const gateway = ledger('a')
+  const balance = await open({ depositedMsat: 20_000 })
+  await spend(gateway, balance.id, 1_000, 1_000)
   let isServed = false
   const next = reserved(gateway, balance.id, 1_000).then(() => (isServed = true))
   await until(() => grants === 2)
@@ -253,16 +237,18 @@ void eachDatabase(
   t,
   'usage beyond the reservation is taken from the own slice too where the database has nothing left to grant',
   async (t, database) => {
-    const { clock, store, ledger } = setting(t, database)
+    const { clock, store, ledger, open } = setting(t, database)
     const gateway = ledger('a')
-    const balance = await opened(store, clock, { depositedMsat: 10_000 })
+    const balance = await open({ depositedMsat: 10_000 })
     // The whole of it is granted.
-    await settled(gateway, await reserved(gateway, balance.id, 10_000), 10)
+    await spend(gateway, balance.id, 10_000, 10)
     const small = await reserved(gateway, balance.id, 10)
+    t.match(await gateway.reserve(balance.id, 9_981), { why: 'insufficient', leftMsat: 9_980 })
     t.match(await settled(gateway, small, 50_000), { chargedMsat: 9_990, unpaidMsat: 40_010, leftMsat: 0 })
     t.match(await gateway.reserve(balance.id, 1), { why: 'insufficient', leftMsat: 0 }, 'it is used up')
     await written(clock, [gateway])
     t.equal((await sound(database, balance.id)).left, 0)
+    t.match((await store.entries(balance.id, { skip: 0, take: 1 }))[0], { msat: 9_990, unpaidMsat: 40_010 })
   }
 )
 
@@ -270,10 +256,10 @@ void eachDatabase(
   t,
   'a balance that is closed goes back from another gateway as its requests end, though it had reserved all of its slice',
   async (t, database) => {
-    const { clock, store, ledger } = setting(t, database)
+    const { clock, store, ledger, open } = setting(t, database)
     const [a, b] = [ledger('a'), ledger('b')]
     await a.start()
-    const balance = await opened(store, clock, { depositedMsat: 32_000 })
+    const balance = await open({ depositedMsat: 32_000 })
     const [first, second] = [await reserved(a, balance.id, 5_000), await reserved(a, balance.id, 5_000)]
     await written(clock, [a])
     t.match(a.held, { msat: 10_000, reservedMsat: 10_000 }, 'it has nothing to give when asked')
@@ -295,11 +281,11 @@ void eachDatabase(
 )
 
 void eachDatabase(t, 'a slice that another gateway does not need is returned on request', async (t, database) => {
-  const { clock, store, ledger } = setting(t, database)
+  const { clock, ledger, open } = setting(t, database)
   const [a, b] = [ledger('a'), ledger('b')]
   // One that holds nothing of it hears the question, too.
   await Promise.all([a.start(), ledger('c').start()])
-  const balance = await opened(store, clock, { depositedMsat: 32_000 })
+  const balance = await open({ depositedMsat: 32_000 })
   const held = await reserved(a, balance.id, 500)
   t.match(await passing(t, clock, database, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
   t.match(
@@ -313,12 +299,10 @@ void eachDatabase(t, 'a slice that another gateway does not need is returned on 
 })
 
 void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other', async (t, database) => {
-  const clock = new ManualClock()
   const slow = slowStore(database, true)
-  const { store } = slow
-  const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
-  t.teardown(() => gateway.close())
-  const balance = await opened(store, clock)
+  const { clock, ledger, open } = setting(t, database, slow.store)
+  const gateway = ledger('a')
+  const balance = await open()
   const reserving = gateway.reserve(balance.id, 5_000)
   await slow.asked
   await written(clock, [gateway], 10_000)
@@ -332,13 +316,11 @@ void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other
 })
 
 void eachDatabase(t, 'a slice that is lost while more is requested for it serves no waiter', async (t, database) => {
-  const clock = new ManualClock()
   const slow = slowStore(database)
-  const { store } = slow
-  const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
-  t.teardown(() => gateway.close())
-  const balance = await opened(store, clock)
-  await settled(gateway, await reserved(gateway, balance.id, 5_000), 1_000)
+  const { clock, store, ledger, open } = setting(t, database, slow.store)
+  const gateway = ledger('a')
+  const balance = await open()
+  await spend(gateway, balance.id, 5_000, 1_000)
   await written(clock, [gateway])
   slow.isSlow = true
   const reserving = gateway.reserve(balance.id, 500_000)
@@ -349,26 +331,17 @@ void eachDatabase(t, 'a slice that is lost while more is requested for it serves
   await written(clock, [gateway], 1_000)
   slow.free()
   await refused
-  await settled(gateway, await reserved(gateway, balance.id, 5_000), 5_000)
+  await spend(gateway, balance.id, 5_000, 5_000)
   await written(clock, [gateway])
   t.equal((await store.find(balance.id))?.spentMsat, 6_000, 'later requests are charged to another slice')
 })
 
 void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', async (t, database) => {
-  const clock = new ManualClock()
   const slow = slowStore(database)
-  const { store } = slow
+  const { clock, ledger, open } = setting(t, database, slow.store)
   const notified: number[][] = []
-  const gateway = new Ledger({
-    store,
-    database,
-    clock,
-    log: silentLog,
-    gateway: 'a',
-    settled: (charged, unpaid) => notified.push([charged, unpaid])
-  })
-  t.teardown(() => gateway.close())
-  const balance = await opened(store, clock)
+  const gateway = ledger('a', { settled: (charged, unpaid) => notified.push([charged, unpaid]) })
+  const balance = await open()
   const reservation = await reserved(gateway, balance.id, 5_000)
   await written(clock, [gateway])
   slow.isSlow = true
@@ -383,8 +356,7 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
 })
 
 void eachDatabase(t, 'a grant: other gateways are asked only for what the balance covers', async (t, database) => {
-  const clock = new ManualClock()
-  const store = new BalanceStore(database)
+  const { clock, ledger, open } = setting(t, database)
   const notified: string[] = []
   const heard: Pick<typeof database, 'listen' | 'notify'> = {
     listen: (channel, take) => database.listen(channel, take),
@@ -393,12 +365,8 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
       await database.notify(channel, text)
     }
   }
-  const [first, second] = ['a', 'b'].map(
-    gateway => new Ledger({ store, database: heard, clock, log: silentLog, gateway })
-  )
-  if (first === undefined || second === undefined) throw new Error('there are two')
-  t.teardown(() => Promise.all([first.close(), second.close()]))
-  const balance = await opened(store, clock)
+  const [first, second] = [ledger('a', { database: heard }), ledger('b', { database: heard })]
+  const balance = await open()
   await reserved(first, balance.id, 600_000)
   t.match(await second.reserve(balance.id, 1_000_001), { kind: 'refused', why: 'insufficient' })
   t.same(notified, [], 'what does not exist is not requested')
@@ -413,9 +381,9 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
 })
 
 void eachDatabase(t, 'a grant: one that comes after the end of its request is free again', async (t, database) => {
-  const { clock, store, ledger } = setting(t, database)
+  const { ledger, open } = setting(t, database)
   const gateway = ledger('a')
-  const balance = await opened(store, clock)
+  const balance = await open()
   const held = await reserved(gateway, balance.id, 5_000)
   const growing = gateway.grow(held, 900_000, 900_000)
   await settled(gateway, held, 1_000)
@@ -425,8 +393,8 @@ void eachDatabase(t, 'a grant: one that comes after the end of its request is fr
 })
 
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
-  const { clock, store } = setting(t, database)
-  const balance = await opened(store, clock)
+  const { clock, store, open } = setting(t, database)
+  const balance = await open()
   const slice = { balanceId: balance.id, sliceId: 's' }
   await store.grab({ ...slice, gateway: 'a', need: 1_000, want: 0, keptUntil: clock.now() + 1, now: clock.now() })
   const entries = new Entries()
@@ -453,9 +421,9 @@ void eachDatabase(
   t,
   'of a gateway that died what it had reserved is charged, and the rest is free',
   async (t, database) => {
-    const { clock, store, ledger } = setting(t, database)
+    const { clock, store, ledger, open } = setting(t, database)
     const dead = killableLedger(database, clock, 'dead')
-    const balance = await opened(store, clock)
+    const balance = await open()
     await reserved(dead.ledger, balance.id, 7_000)
     const short = await reserved(dead.ledger, balance.id, 2_000)
     await written(clock, [dead.ledger])
@@ -472,9 +440,9 @@ void eachDatabase(
 )
 
 void eachDatabase(t, 'a slice with a reservation is kept for as long as its gateway lives', async (t, database) => {
-  const { clock, store, ledger } = setting(t, database)
+  const { clock, ledger, open } = setting(t, database)
   const [own, other] = [ledger('own'), ledger('other')]
-  const balance = await opened(store, clock)
+  const balance = await open()
   const held = await reserved(own, balance.id, 7_000)
   for (let beat = 0; beat < 36; beat++) {
     clock.advance(5_000)
@@ -487,9 +455,9 @@ void eachDatabase(t, 'a slice with a reservation is kept for as long as its gate
 })
 
 void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice', async (t, database) => {
-  const { clock, store, ledger } = setting(t, database)
+  const { clock, ledger, open } = setting(t, database)
   const [sleeper, other] = [ledger('sleeper'), ledger('other')]
-  const balance = await opened(store, clock)
+  const balance = await open()
   const held = await reserved(sleeper, balance.id, 7_000)
   await written(clock, [sleeper])
   // Nothing of it runs meanwhile.
@@ -499,23 +467,23 @@ void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice'
   await settled(sleeper, held, 6_000)
   await written(clock, [sleeper])
   t.same(await sound(database, balance.id), { left: 993_000, spent: 7_000, held: 0 })
-  await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
+  await spend(sleeper, balance.id, 10, 10)
   await written(clock, [sleeper])
   t.equal((await sound(database, balance.id)).left, 992_990, 'and it continues with another slice')
 })
 
 void eachDatabase(t, 'a slice that is lost leaves the one that has followed it', async (t, database) => {
-  const { clock, store, ledger } = setting(t, database)
+  const { clock, ledger, open } = setting(t, database)
   const [sleeper, other] = [ledger('sleeper'), ledger('other')]
-  const balance = await opened(store, clock)
+  const balance = await open()
   const held = await reserved(sleeper, balance.id, 7_000)
   await written(clock, [sleeper])
   clock.leap(61_000)
   await other.sweep()
-  await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
+  await spend(sleeper, balance.id, 10, 10)
   await settled(sleeper, held, 6_000)
   await written(clock, [sleeper])
-  await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
+  await spend(sleeper, balance.id, 10, 10)
   await written(clock, [sleeper])
   t.equal(sleeper.held.slices, 1)
   t.match(await sound(database, balance.id), { left: 992_980, spent: 7_020 })
@@ -599,17 +567,9 @@ void eachDatabase(
   'in any order of reserving, settling, deposits, closing and deaths the sums hold',
   async (t, database) => {
     for (let round = 0; round < 6; round++) {
-      // xorshift: a failure says with what it can be had again.
-      let state = randomInt(1, 0x7fffffff)
-      const begun = state
-      const seed = () => {
-        state ^= state << 13
-        state ^= state >>> 17
-        state ^= state << 5
-        return state >>> 0
-      }
+      const begun = randomInt(1, 0x7fffffff)
       await t.test(`seed ${begun}`, async t => {
-        await anyOrder(t, database, seed)
+        await anyOrder(t, database, randoms(begun))
       })
     }
   }
@@ -619,9 +579,9 @@ void eachDatabase(
   t,
   'a read of the balance includes all that this gateway has charged, without a wait for the next write',
   async (t, database) => {
-    const { clock, store, ledger } = setting(t, database)
+    const { store, ledger, open } = setting(t, database)
     const gateway = ledger('a')
-    const balance = await opened(store, clock)
+    const balance = await open()
     await gateway.flush(balance.id)
     const first = await reserved(gateway, balance.id, 1_000)
     const second = await reserved(gateway, balance.id, 1_000)
@@ -639,11 +599,10 @@ void eachDatabase(
   t,
   'a read of the balance waits no longer than a second for a database that takes no writes',
   async (t, database) => {
-    const clock = new ManualClock()
-    const store = new BalanceStore(database)
-    const balance = await opened(store, clock)
+    const { clock, store, open } = setting(t, database)
+    const balance = await open()
     const { ledger, kill } = killableLedger(database, clock, 'a')
-    await settled(ledger, await reserved(ledger, balance.id, 1_000), 700)
+    await spend(ledger, balance.id, 1_000, 700)
     kill()
     const flushed = ledger.flush(balance.id)
     clock.advance(1_000)

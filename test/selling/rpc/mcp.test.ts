@@ -112,7 +112,7 @@ t.test('calls of an MCP server', async t => {
     const one = '12345678901234567890'
     const credential = await shop.pay(challengeOf(await shop.call(text(one))))
     const meta = `,"_meta":{"${CREDENTIAL}":${JSON.stringify(credential)}}`
-    t.match(await shop.call(text('12345678901234567891', meta)), { error: { code: -32043 } })
+    t.equal(await shop.code(text('12345678901234567891', meta)), -32043)
     t.match(await shop.call(text(one, meta)), { result: {} })
     t.match(received.at(-1)?.body, one, 'and are forwarded as written')
   })
@@ -206,7 +206,7 @@ t.test('calls of an MCP server', async t => {
       ' demo://paid/1',
       'demo://pa\tid/1'
     ]) {
-      t.match(await shop.call(read(uri)), { error: { code: -32042 } }, JSON.stringify(uri))
+      t.equal(await shop.code(read(uri)), -32042, JSON.stringify(uri))
     }
     t.equal(challengeOf(await shop.call(read('demo://paid/1'))).request.amount, '3')
     const prompt = { jsonrpc: '2.0' as const, id: 1, method: 'prompts/get', params: { name: 'anything' } }
@@ -272,8 +272,8 @@ t.test('calls of an MCP server', async t => {
       { 'content-type': 'application/json; charset=utf-8; charset=utf-7' },
       { 'content-type': 'application/json; charset="utf-16le"' }
     ])
-      t.match(await shop.call(call1, headers), { error: { code: -32600 } }, JSON.stringify(headers))
-    t.match(await shop.call(Buffer.from([0x7b, 0xff, 0x7d]).toString('latin1')), { error: { code: -32700 } })
+      t.equal(await shop.code(call1, headers), -32600, JSON.stringify(headers))
+    t.equal(await shop.code(Buffer.from([0x7b, 0xff, 0x7d]).toString('latin1')), -32700)
     t.equal(received.length, before)
   })
 
@@ -286,8 +286,8 @@ t.test('calls of an MCP server', async t => {
       { 'mcp-method': 'tools/list' },
       { 'mcp-method': 'tools/call', 'mcp-name': `=?base64?${Buffer.from('costly').toString('base64')}?=` }
     ])
-      t.match(await shop.call(open, headers), { error: { code: -32600 } }, JSON.stringify(headers))
-    t.match(await shop.call([open], { 'mcp-method': 'tools/call' }), { error: { code: -32600 } })
+      t.equal(await shop.code(open, headers), -32600, JSON.stringify(headers))
+    t.equal(await shop.code([open], { 'mcp-method': 'tools/call' }), -32600)
     t.equal(received.length, before)
     for (const name of ['open', name64])
       t.ok((await shop.call(open, { 'mcp-method': 'tools/call', 'mcp-name': name })).result, name)
@@ -295,7 +295,7 @@ t.test('calls of an MCP server', async t => {
 
   t.test('a name that no challenge has room for is refused', async t => {
     const prompt = { jsonrpc: '2.0', id: 1, method: 'prompts/get' }
-    t.match(await shop.call({ ...prompt, params: { name: 'ü'.repeat(200) } }), { error: { code: -32602 } })
+    t.equal(await shop.code({ ...prompt, params: { name: 'ü'.repeat(200) } }), -32602)
     const response = await shop.call({ ...prompt, params: { name: 'x'.repeat(700) } })
     t.match(response, { error: { code: -32042 } })
   })
@@ -339,7 +339,7 @@ t.test('prices in fiat are converted when the challenge is made, and tell of the
   const challenge = challengeOf(await shop.call(call))
   t.match(challenge.request, { amount: /^[1-9][0-9]*$/, currency: 'sat' })
   const credential = await shop.pay(challenge)
-  t.match(await shop.call(paying(toolCall('euro'), credential)), { error: { code: -32043 } })
+  t.equal(await shop.code(paying(toolCall('euro'), credential)), -32043)
   t.match(await shop.call(paying(call, credential)), { result: { _meta: { [RECEIPT]: { status: 'success' } } } })
   const read = (uri: string): Promise<Rpc> =>
     shop.call({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri } })

@@ -66,6 +66,10 @@ export interface RpcShop {
   post(message: unknown, headers?: Readonly<Record<string, string>>): Promise<Answer>
   /** The same, with one response expected. */
   call(message: unknown, headers?: Readonly<Record<string, string>>): Promise<Rpc>
+  /** Code of the error that a message is answered with; undefined for a result. */
+  code(message: unknown, headers?: Readonly<Record<string, string>>): Promise<number | undefined>
+  /** Why the credential of a message is refused with -32043; its code for another error. */
+  failure(message: unknown, headers?: Readonly<Record<string, string>>): Promise<string | number | undefined>
   /** Asks for a call, pays for it, and gives the credential. */
   buy(message: object): Promise<Credential>
   pay(challenge: Challenge): Promise<Credential>
@@ -195,6 +199,11 @@ export async function openRpcShop(
     respond: echo,
     post,
     call: async (message, headers) => (await post(message, headers)).json() as Rpc,
+    code: async (message, headers) => (await shop.call(message, headers)).error?.code,
+    failure: async (message, headers) => {
+      const { error } = await shop.call(message, headers)
+      return error?.code === -32043 ? error.data?.failure?.reason : error?.code
+    },
     pay: async challenge => ({
       challenge,
       payload: { preimage: await gateway.pay(challenge.request.methodDetails.invoice) }

@@ -104,12 +104,12 @@ t.test('x402 before Payment: clients of Payment get their own challenge', async 
   const wrong = await shop.call(paying(toolCall('cheap'), credential))
   t.equal(wrong.error?.code, -32043)
   const prompt = { jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name: 'any' } }
-  t.equal((await shop.call(prompt)).error?.code, -32042, 'x402 binds tools alone')
+  t.equal(await shop.code(prompt), -32042, 'x402 binds tools alone')
 })
 
 t.test('x402 behind Payment: only clients that name x402 get it', async t => {
   const shop = await openShop(t, 'l402, payment, x402')
-  t.equal((await shop.call(toolCall('cheap'))).error?.code, -32042)
+  t.equal(await shop.code(toolCall('cheap')), -32042)
   const extension = {
     'io.modelcontextprotocol/clientCapabilities': { extensions: { 'org.x402/payment': {} } }
   }
@@ -126,9 +126,9 @@ t.test('x402 behind Payment: only clients that name x402 get it', async t => {
     _meta: { [RESPONSE]: { success: false, errorReason: 'duplicate_settlement' } }
   })
   const credential = await shop.buy(toolCall('cheap'))
-  t.equal((await shop.call(withMeta('cheap', { [PAYMENT]: payment, [CREDENTIAL]: credential }))).error?.code, -32602)
+  t.equal(await shop.code(withMeta('cheap', { [PAYMENT]: payment, [CREDENTIAL]: credential })), -32602)
   const header = { 'payment-signature': Buffer.from(JSON.stringify(payment)).toString('base64') }
-  t.equal((await shop.call(withMeta('cheap', { [PAYMENT]: payment }), header)).error?.code, -32602)
+  t.equal(await shop.code(withMeta('cheap', { [PAYMENT]: payment }), header), -32602)
 })
 
 t.test('x402: what cannot be bound is sold by Payment', async t => {
@@ -139,7 +139,7 @@ t.test('x402: what cannot be bound is sold by Payment', async t => {
     [{ arguments: { text: 'x'.repeat(70_000) } }, 'long arguments'],
     [{ _meta: null }, 'metadata of another type']
   ] as const)
-    t.equal((await shop.call(toolCall('cheap', 1, more))).error?.code, -32042, why)
+    t.equal(await shop.code(toolCall('cheap', 1, more)), -32042, why)
   for (const value of ['9007199254740993', '1e999', `[${Array(9_000).fill(1).join()}]`]) {
     const raw = JSON.stringify(toolCall('cheap')).replace('"hi"', value)
     t.equal(((await shop.post(raw)).json() as Rpc).error?.code, -32042, value.slice(0, 20))
