@@ -2,7 +2,8 @@
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { openShop, startUpstream } from '../selling/sessions/fixture.ts'
+import { openShop } from '../selling/sessions/fixture.ts'
+import type { Respond } from '../selling/shop.ts'
 
 interface Chunk {
   readonly choices: readonly { readonly delta: { readonly content?: string } }[]
@@ -34,9 +35,7 @@ const skip = path === null ? 'openai is not installed: run npm ci --prefix test/
 t.test("OpenAI's client: reads a stream whole that has the session's receipt in it", { skip }, async t => {
   // A path that is computed gives an unknown module; the interface above says what is in it.
   const { default: OpenAi } = (await import(pathToFileURL(path ?? '').href)) as OpenAiModule
-  const upstream = await startUpstream(t)
-  upstream.answer = (request, response) => {
-    request.resume()
+  const answer: Respond = (_request, response) => {
     response.setHeader('content-type', 'text/event-stream')
     const chunk = (delta: object, finish: string | null = null) =>
       `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
@@ -44,7 +43,7 @@ t.test("OpenAI's client: reads a stream whole that has the session's receipt in 
       chunk({ role: 'assistant', content: '' }) + chunk({ content: 'Hi' }) + chunk({}, 'stop') + 'data: [DONE]\n\n'
     )
   }
-  const shop = await openShop(t, undefined, { upstream })
+  const shop = await openShop(t, undefined, { answer })
   const { bearer } = await shop.open()
   const openai = new OpenAi({
     baseURL: `${shop.gateway.url}/v1`,

@@ -1,30 +1,17 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Test as T } from 'tap'
 import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { JobTable } from '../../../src/platform/jobs/table.ts'
 import { readChallengeLine } from '../../../src/app/commands/mint.ts'
 import type { InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
 import { SessionStore, type PrepaidSession } from '../../../src/selling/sessions/store.ts'
-import {
-  defaultYaml,
-  startGateway,
-  type Answer,
-  type TestGateway,
-  type TestGatewayOptions
-} from '../../support/gateway.ts'
+import { startGateway, type Answer, type TestGatewayOptions } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
-import { serve } from '../../support/serve.ts'
 import { newInvoice } from '../../support/invoices.ts'
+import { routeYaml, startUpstream, type Respond } from '../shop.ts'
 
 /** What clients echo of a challenge. */
 export type Echo = Readonly<Record<string, string>>
-
-/** The challenge of a session in a 402, and what it says. */
-export interface SessionOffer {
-  readonly challenge: Echo
-  readonly request: Readonly<Record<string, string>>
-}
 
 /** An invoice that leaves the amount to its payer. */
 export function returnInvoice(
@@ -50,7 +37,7 @@ export function paymentLines(answer: Pick<Answer, 'headers'>): ReadonlyArray<{ i
 }
 
 /** The session's challenge of a 402; throws where there is none. */
-export function offerOf(answer: Pick<Answer, 'headers' | 'status'>): SessionOffer {
+export function offerOf(answer: Pick<Answer, 'headers' | 'status'>) {
   const line = paymentLines(answer).find(({ intent }) => intent === 'session')
   if (line === undefined) throw new Error(`a ${answer.status} without the challenge of a session`)
   const { parameters } = line
@@ -58,103 +45,50 @@ export function offerOf(answer: Pick<Answer, 'headers' | 'status'>): SessionOffe
   return { challenge: parameters, request }
 }
 
-/** A server whose answers are decided by the test. */
-export interface Upstream {
-  readonly url: string
-  readonly requests: string[]
-  answer: (request: IncomingMessage, response: ServerResponse) => void
+const ROUTE = 'price: 2 sats\n    sessions: { deposit: 100 sats, idle: 5m, unit: chunk }'
+
+interface ShopOptions extends TestGatewayOptions {
+  readonly answer?: Respond
+  /** Address of another upstream. */
+  readonly upstream?: string
 }
 
-export async function startUpstream(t: T): Promise<Upstream> {
-  const upstream: { url: string; requests: string[]; answer: Upstream['answer'] } = {
-    url: '',
-    requests: [],
-    answer: (_request, response) => {
-      response.setHeader('content-type', 'application/json')
-      response.end(`{"served":${upstream.requests.length}}`)
-    }
-  }
-  const server = createServer((request, response) => {
-    upstream.requests.push(`${request.method ?? ''} ${request.url ?? ''}`)
-    request.resume()
-    upstream.answer(request, response)
-  })
-  const port = await serve(t, server)
-  upstream.url = `http://127.0.0.1:${port}`
-  return upstream
-}
-
-/** A gateway that sells sessions at `/v1/*`, for two satoshis a unit. */
-export interface Shop {
-  readonly gateway: TestGateway
-  readonly upstream: Upstream
-  readonly store: SessionStore
-  readonly balances: BalanceStore
-  get(authorization?: string, path?: string, headers?: Record<string, string>): Promise<Answer>
-  /** Asks without a credential. */
-  ask(path?: string): Promise<SessionOffer>
-  /** Pays for a deposit, of which the credentials are not shown yet. */
-  deposit(more?: { invoice?: string; path?: string }): Promise<Deposited>
-  /** Pays for another deposit; its credential. */
-  topUp(sessionId: string): Promise<string>
-  /** As `deposit`, and opens a session with it. */
-  open(more?: { invoice?: string; path?: string }): Promise<Opened>
-}
-
-/** A deposit that was paid, with the values of Authorization for its session. */
-export interface Deposited {
-  readonly id: string
-  readonly preimage: string
-  readonly open: string
-  readonly bearer: string
-  readonly close: string
-}
-
-/** The session that it opened. */
-export interface Opened extends Deposited {
-  readonly answer: Answer
-}
-
-export function sessionYaml(
-  url: string,
-  route = 'price: 2 sats\n    sessions: { deposit: 100 sats, idle: 5m, unit: chunk }'
-): string {
-  return defaultYaml({
-    replace: [
-      [
-        'routes:\n',
-        `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "${url}" }\n    ${route}\n`
-      ]
-    ]
-  })
-}
-
-export async function openShop(
-  t: T,
-  route?: string,
-  options: TestGatewayOptions & { readonly upstream?: Upstream } = {}
-): Promise<Shop> {
-  const upstream = options.upstream ?? (await startUpstream(t))
-  const gateway = await startGateway(t, { ...options, yaml: options.yaml ?? sessionYaml(upstream.url, route) })
-  const get: Shop['get'] = (authorization, path = '/v1/a', headers = {}) =>
+/** A gateway that sells sessions at `/v1/*`, for two satoshis a unit unless `route` says otherwise. */
+export async function openShop(t: T, route = ROUTE, { answer, upstream: other, ...options }: ShopOptions = {}) {
+  const upstream = await startUpstream(t, answer)
+  const gateway = await startGateway(t, { yaml: routeYaml(other ?? upstream.url, route), ...options })
+  const get = (authorization?: string, path = '/v1/a', headers: Readonly<Record<string, string>> = {}) =>
     gateway.send('GET', path, {
       headers: { ...(authorization === undefined ? {} : { authorization }), ...headers }
     })
-  const ask: Shop['ask'] = async path => offerOf(await get(undefined, path))
-  const deposit: Shop['deposit'] = async ({
+  /** Asks without a credential. */
+  const ask = async (path?: string) => offerOf(await get(undefined, path))
+  /** Pays for a deposit, of which the credentials are not shown yet. */
+  const pay = async (path?: string) => {
+    const { challenge, request } = await ask(path)
+    return {
+      challenge,
+      id: request['paymentHash'] ?? '',
+      preimage: await gateway.pay(request['depositInvoice'] ?? '')
+    }
+  }
+  /** The values of Authorization for the session of a paid deposit. */
+  const deposit = async ({
     invoice = returnInvoice({ at: options.clock?.now() ?? Date.now() }),
     path
-  } = {}) => {
-    const { challenge, request } = await ask(path)
-    const preimage = await gateway.pay(request['depositInvoice'] ?? '')
-    const id = request['paymentHash'] ?? ''
+  }: { invoice?: string; path?: string } = {}) => {
+    const { challenge, id, preimage } = await pay(path)
     const proof = { sessionId: id, preimage }
+    const closeBy = (by: object = challenge, more: object = {}) => token(by, { action: 'close', ...proof, ...more })
     return {
       id,
       preimage,
+      challenge,
+      invoice,
       open: token(challenge, { action: 'open', preimage, returnInvoice: invoice }),
       bearer: token(challenge, { action: 'bearer', ...proof }),
-      close: token(challenge, { action: 'close', ...proof })
+      close: closeBy(),
+      closeBy
     }
   }
   return {
@@ -164,18 +98,33 @@ export async function openShop(
     balances: new BalanceStore(gateway.database),
     get,
     ask,
+    pay,
     deposit,
-    topUp: async sessionId => {
-      const { challenge, request } = await ask()
-      const topUpPreimage = await gateway.pay(request['depositInvoice'] ?? '')
-      return token(challenge, { action: 'topUp', sessionId, topUpPreimage })
-    },
-    open: async more => {
+    /** As `deposit`, and opens a session with it. */
+    open: async (more?: Parameters<typeof deposit>[0]) => {
       const deposited = await deposit(more)
       return { ...deposited, answer: await get(deposited.open, more?.path) }
+    },
+    /** Pays for another deposit; its credential. */
+    topUp: async (sessionId: string) => {
+      const { challenge, preimage: topUpPreimage } = await pay()
+      return token(challenge, { action: 'topUp', sessionId, topUpPreimage })
+    },
+    /** Name of the problem that a credential is refused with, or the status of a response without one. */
+    problem: async (authorization: string, path?: string) => {
+      const answer = await get(authorization, path)
+      if (answer.status !== 402) return answer.status
+      return (answer.json() as { type: string }).type.replace('https://paymentauth.org/problems/lightning/', '')
+    },
+    /** What a close is answered with. */
+    refund: async (close: string, path?: string) => {
+      const { refundSats, refundStatus } = (await get(close, path)).json() as Record<string, unknown>
+      return [refundSats, refundStatus]
     }
   }
 }
+
+export type Shop = Awaited<ReturnType<typeof openShop>>
 
 /** What the gateway counted of sessions and of deposits that paid challenges; zeros are left out. */
 export async function countedOf({ gateway }: Shop): Promise<string[]> {

@@ -3,7 +3,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import { request as fetched } from 'undici'
 import { passing } from '../balances/fixture.ts'
-import { buy } from '../../support/gateway.ts'
+import { buyKey } from '../shop.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { createLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -75,9 +75,7 @@ t.test('a response that failed has no receipt', async t => {
 t.test('a session beside a paid key is two credentials', async t => {
   const shop = await openShop(t, 'price: 2 sats\n    sessions: { deposit: 100 sats }\n    keys: true')
   const { bearer } = await shop.open()
-  const authorization = await buy(shop.gateway, '/l402/keys', 'l402', { method: 'POST' })
-  const bought = await shop.gateway.send('POST', '/l402/keys', { headers: { authorization } })
-  const { key } = bought.json() as { key: string }
+  const { key } = await buyKey(shop.gateway)
   t.equal((await shop.get(bearer, '/v1/a', { 'x-api-key': key })).status, 400)
   t.equal((await shop.get(`Bearer ${key}`)).status, 200)
   t.equal((await shop.get(bearer)).status, 200)
@@ -177,8 +175,7 @@ t.test(
 t.test('a topUp adds to the balance once, whatever is repeated', async t => {
   const shop = await openShop(t)
   const session = await shop.open()
-  const { challenge, request } = await shop.ask()
-  const topUpPreimage = await shop.gateway.pay(request['depositInvoice'] ?? '')
+  const { challenge, preimage: topUpPreimage } = await shop.pay()
   const topUp = token(challenge, { action: 'topUp', sessionId: session.id, topUpPreimage })
   for (let time = 0; time < 3; time++) {
     const answer = await shop.get(topUp)
@@ -199,19 +196,16 @@ t.test('a topUp adds to the balance once, whatever is repeated', async t => {
     ],
     'once'
   )
-  const opened = await shop.get(
-    token(challenge, { action: 'open', preimage: topUpPreimage, returnInvoice: returnInvoice() })
-  )
-  t.match(opened.json(), { type: /lightning\/unknown-challenge$/ }, 'it opens no other session')
-  t.match((await shop.get(session.close)).json(), { refundSats: 198, refundStatus: 'succeeded' })
+  const opening = token(challenge, { action: 'open', preimage: topUpPreimage, returnInvoice: returnInvoice() })
+  t.equal(await shop.problem(opening), 'unknown-challenge', 'it opens no other session')
+  t.same(await shop.refund(session.close), [198, 'succeeded'])
   t.equal((await shop.get(topUp)).status, 200, 'what was counted stays reported forever')
 })
 
 t.test('every fault of a credential has its problem, and uses nothing up', async t => {
   const shop = await openShop(t)
   const session = await shop.open()
-  const { challenge, request } = await shop.ask()
-  const preimage = await shop.gateway.pay(request['depositInvoice'] ?? '')
+  const { challenge, preimage } = await shop.pay()
   const other = '0'.repeat(64)
   const open = { action: 'open', preimage, returnInvoice: returnInvoice() }
   const bearer = { action: 'bearer', sessionId: session.id, preimage: session.preimage }
@@ -245,9 +239,7 @@ t.test('every fault of a credential has its problem, and uses nothing up', async
   t.equal(shop.upstream.requests.length, 1)
   t.equal((await shop.get(token(challenge, open))).status, 200, 'the deposit is still valid')
   const own = await shop.store.find(session.id)
-  const reused = await shop.ask()
-  const paid = await shop.gateway.pay(reused.request['depositInvoice'] ?? '')
-  const twice = token(reused.challenge, { action: 'open', preimage: paid, returnInvoice: own?.returnInvoice })
+  const twice = (await shop.deposit({ invoice: own?.returnInvoice ?? '' })).open
   t.match((await shop.get(twice)).json(), { type: /invalid-return-invoice$/, detail: /Another session/ })
 })
 
@@ -263,8 +255,7 @@ t.test('a deposit that was paid in time is valid though its challenge has ended,
   const clock = new ManualClock(begun)
   const shop = await openShop(t, undefined, { clock })
   const first = await shop.deposit()
-  const { challenge, request } = await shop.ask()
-  const topUpPreimage = await shop.gateway.pay(request['depositInvoice'] ?? '')
+  const { challenge, preimage: topUpPreimage } = await shop.pay()
   await ended(shop, clock)
   const opened = await shop.get(first.open)
   t.equal(opened.status, 200)
@@ -273,12 +264,11 @@ t.test('a deposit that was paid in time is valid though its challenge has ended,
   t.match(await shop.store.find(first.id), { depositedMsat: 200_000, expiresAt: begun + 30 * 86_400_000 - 600_000 })
   t.equal((await shop.get(first.bearer)).status, 200)
   // It waits for the request before, which the gateway may still be settling when its client has the response.
-  const closed = await passing(t, clock, shop.gateway.database, shop.get(first.close))
-  t.match(closed.json(), { refundSats: 196, refundStatus: 'succeeded' })
+  t.same(await passing(t, clock, shop.gateway.database, shop.refund(first.close)), [196, 'succeeded'])
   const again = await shop.get(first.open)
   t.equal(again.text, opened.text, 'its response is kept')
   await ended(shop, clock)
-  t.match((await shop.get(first.open)).json(), { type: /lightning\/session-closed$/ })
+  t.equal(await shop.problem(first.open), 'session-closed')
   t.equal(shop.upstream.requests.length, 2)
 })
 
@@ -346,14 +336,14 @@ t.test('a balance that does not cover the next unit is reported, and a smaller r
   t.match(short, { status: 402, headers: { 'x-balance-msat': '20000' } })
   t.match(short.json(), { type: /lightning\/insufficient-balance$/, detail: /20000 millisatoshis.*40000/ })
   t.equal(shop.upstream.requests.length, 2)
-  t.match((await shop.get(session.close)).json(), { refundSats: 20, refundStatus: 'succeeded' })
+  t.same(await shop.refund(session.close), [20, 'succeeded'])
 })
 
 t.test('nothing is left of a session that was used up', async t => {
   const shop = await openShop(t, 'price: 50 sats\n    sessions: { deposit: 100 sats }')
   const session = await shop.open()
   await shop.get(session.bearer)
-  t.same((await shop.get(session.close)).json(), { status: 'closed', refundSats: 0, refundStatus: 'skipped' })
+  t.same(await shop.refund(session.close), [0, 'skipped'])
 })
 
 t.test('a payment for one thing is no key to another', async t => {
@@ -368,8 +358,8 @@ t.test('a payment for one thing is no key to another', async t => {
     methodDetails: { paymentHash: string }
   }
   const id = said.methodDetails.paymentHash
-  const charge = await shop.get(token(challenge, { action: 'bearer', sessionId: id, preimage }))
-  t.match(charge.json(), { type: /session-not-found$/ }, 'a charge is no session')
+  const charge = token(challenge, { action: 'bearer', sessionId: id, preimage })
+  t.equal(await shop.problem(charge), 'session-not-found', 'a charge is no session')
   t.equal((await shop.get(token(parameters, { preimage }))).status, 200, 'and is still valid for what it bought')
   t.equal(shop.upstream.requests.length, 2)
 })

@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import t, { type Test as T } from 'tap'
+import t from 'tap'
 import type { HeldStream } from '../../../src/selling/balances/metered-charge.ts'
 import type { GrowthResult } from '../../../src/selling/balances/ledger.ts'
 import type { SessionCounters } from '../../../src/selling/sessions/open.ts'
@@ -8,21 +8,21 @@ import type { PrepaidSession } from '../../../src/selling/sessions/store.ts'
 import { SessionStream } from '../../../src/selling/sessions/stream.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { passing } from '../balances/fixture.ts'
-import { openShop, startUpstream, type Shop } from './fixture.ts'
+import { replies, STREAM_TYPE, type Respond } from '../shop.ts'
+import { openShop, type Shop } from './fixture.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
+/** An event stream, whole. */
+const streams = (text: string) => replies(text, STREAM_TYPE)
+
 /** An event stream of so many events and a `[DONE]`, whose pieces end anywhere. */
-async function streamUpstream(t: T, events: number, isEnded = true, piece = 7) {
-  const upstream = await startUpstream(t)
-  upstream.answer = (_request, response) => {
+function numbered(events: number, isEnded = true): Respond {
+  return (_request, response) => {
     response.setHeader('content-type', 'text/event-stream')
-    let text = ''
-    for (let n = 0; n < events; n++) text += `data: {"n":${n}}\n\n`
-    text += 'data: [DONE]\n\n'
-    for (let at = 0; at < text.length; at += piece) response.write(text.slice(at, at + piece))
+    const text = Array.from({ length: events }, (_, n) => `data: {"n":${n}}\n\n`).join('') + 'data: [DONE]\n\n'
+    for (let at = 0; at < text.length; at += 7) response.write(text.slice(at, at + 7))
     if (isEnded) response.end()
   }
-  return upstream
 }
 
 interface Event {
@@ -54,72 +54,57 @@ async function topUp(shop: Shop, sessionId: string) {
 }
 
 t.test('each event of a stream is a unit, and the receipt comes before its end', async t => {
-  const shop = await openShop(t, undefined, { upstream: await streamUpstream(t, 10) })
+  const shop = await openShop(t, undefined, { answer: numbered(10) })
   const session = await shop.open()
   const text = session.answer.text
   t.match(text, /data: \{"n":9\}\n\nevent: payment-receipt\ndata: \{.*\}\n\ndata: \[DONE\]\n\n$/)
   const receipt = JSON.parse(/event: payment-receipt\ndata: (.*)\n/.exec(text)?.[1] ?? '{}') as unknown
   t.match(receipt, { method: 'lightning', reference: session.id, status: 'success', spent: 20, units: 10 })
-  t.match((await shop.get(session.close)).json(), { refundSats: 80, refundStatus: 'succeeded' })
+  t.same(await shop.refund(session.close), [80, 'succeeded'])
 })
 
 t.test('an event costs its unit whatever its length, and however its lines end', async t => {
-  const upstream = await startUpstream(t)
-  const shop = await openShop(t, undefined, { upstream })
+  const shop = await openShop(t)
   const session = await shop.deposit()
   let spent = 0
   for (const end of ['\n', '\r', '\r\n']) {
-    upstream.answer = (_request, response) => {
-      response.setHeader('content-type', 'text/event-stream')
-      const event = `data: ${'x'.repeat(20_000)}${end}: note${end}${end}`
-      response.end(`\ufeff${event.repeat(5)}data: [DONE]${end}${end}`)
-    }
+    const event = `data: ${'x'.repeat(20_000)}${end}: note${end}${end}`
+    shop.upstream.answer = streams(`\ufeff${event.repeat(5)}data: [DONE]${end}${end}`)
     spent += 10
     const { text } = await shop.get(spent === 10 ? session.open : session.bearer)
     t.match(text, new RegExp(`event: payment-receipt\ndata: .*"units":5.*\n\ndata: \\[DONE\\]`), JSON.stringify(end))
   }
-  t.match((await shop.get(session.close)).json(), { refundSats: 100 - spent })
+  t.same(await shop.refund(session.close), [100 - spent, 'succeeded'])
 })
 
 t.test("events of ours in a stream of chat chunks have the member that OpenAI's clients read", async t => {
-  const upstream = await startUpstream(t)
-  upstream.answer = (_request, response) => {
-    response.setHeader('content-type', 'text/event-stream')
-    response.end('data: {"choices":[{"delta":{"content":"a"}}]}\n\n'.repeat(2) + 'data: [DONE]\r\n\r\n\r\n')
-  }
-  const shop = await openShop(t, undefined, { upstream })
-  const { text } = (await shop.open()).answer
+  const text = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'.repeat(2) + 'data: [DONE]\r\n\r\n\r\n'
+  const shop = await openShop(t, undefined, { answer: streams(text) })
   t.match(
-    text,
+    (await shop.open()).answer.text,
     /event: payment-receipt\ndata: \{"choices":\[\],"method":"lightning",.*\}\n\ndata: \[DONE\]\r\n\r\n\r\n$/
   )
 })
 
 t.test('a last event without a blank line: is ended before the receipt', async t => {
-  const upstream = await startUpstream(t)
-  const shop = await openShop(t, undefined, { upstream })
+  const shop = await openShop(t)
   const session = await shop.deposit()
   for (const [time, end] of ['', '\n', '\r'].entries()) {
-    upstream.answer = (_request, response) => {
-      response.setHeader('content-type', 'text/event-stream')
-      response.end(`data: {"n":1}\n\ndata: {"n":2}${end}`)
-    }
+    shop.upstream.answer = streams(`data: {"n":1}\n\ndata: {"n":2}${end}`)
     const { text } = await shop.get(time === 0 ? session.open : session.bearer)
     t.match(text, /data: \{"n":2\}\r?\n\n+event: payment-receipt\ndata: .*"units":2/, JSON.stringify(end))
   }
 })
 
 t.test('a session of a metered model: pays for the usage, which its client is not sent', async t => {
-  const upstream = await startUpstream(t)
-  upstream.answer = (request, response) => {
-    request.resume()
-    response.setHeader('content-type', 'text/event-stream')
+  const answer: Respond = (_request, response) => {
+    response.writeHead(200, STREAM_TYPE)
     response.write('data: {"choices":[{"delta":{"content":"a"}}]}\n\n')
     response.write('data: {"choices":[],"usage":{"prompt_tokens":5,"compl')
     response.end('etion_tokens":7}}\n\ndata: [DONE]\n\n')
   }
   const meter = 'meter: { unit: token, bundle: 100 sats, prices: 1 sat, usage: openai, estimate: { else: 10 } }'
-  const shop = await openShop(t, `sessions: { deposit: 100 sats }\n    ${meter}`, { upstream })
+  const shop = await openShop(t, `sessions: { deposit: 100 sats }\n    ${meter}`, { answer })
   const { open } = await shop.deposit()
   const { text } = await shop.gateway.send('POST', '/v1/chat', {
     headers: { authorization: open, 'content-type': 'application/json' },
@@ -132,7 +117,7 @@ t.test('a session of a metered model: pays for the usage, which its client is no
 t.test(
   'a stream that has used up its balance waits for a deposit and continues, with no event lost or repeated',
   async t => {
-    const shop = await openShop(t, undefined, { upstream: await streamUpstream(t, 120) })
+    const shop = await openShop(t, undefined, { answer: numbered(120) })
     const first = await shop.deposit()
     const seen: Event[] = []
     let pauses = 0
@@ -182,7 +167,7 @@ t.test('a deposit during the balance check: the stream continues, and its client
 t.test('a stream that waits without success ends after a minute, and pays for what came', async t => {
   const clock = new ManualClock(Date.now())
   const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
-    upstream: await streamUpstream(t, 10),
+    answer: numbered(10),
     clock
   })
   const session = await shop.deposit()
@@ -192,30 +177,29 @@ t.test('a stream that waits without success ends after a minute, and pays for wh
   t.match(events.slice(0, 3), ['data: {"n":0}', 'data: {"n":1}', 'data: {"n":2}'])
   t.match(events[3], /^event: payment-need-topup\ndata: .*"balanceSpent":90,"balanceRequired":30/)
   t.match(events[4], /^event: session-timeout\ndata: .*"balanceSpent":90,"balanceRequired":30/)
-  const closed = await passing(t, clock, database, shop.get(session.close), 500)
-  t.match(closed.json(), { refundSats: 10, refundStatus: 'succeeded' })
+  t.same(await passing(t, clock, database, shop.refund(session.close), 500), [10, 'succeeded'])
 })
 
 t.test('a client that leaves while its stream waits pays for what it got', async t => {
   const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
-    upstream: await streamUpstream(t, 10)
+    answer: numbered(10)
   })
   const { open, close } = await shop.deposit()
   for await (const { event } of eventsOf(shop, open)) if (event === 'payment-need-topup') break
-  t.match((await shop.get(close)).json(), { refundSats: 10, refundStatus: 'succeeded' })
+  t.same(await shop.refund(close), [10, 'succeeded'])
 })
 
 t.test('a session that is closed while a stream waits ends the stream', async t => {
   const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
-    upstream: await streamUpstream(t, 10, false)
+    answer: numbered(10, false)
   })
   const { open, close } = await shop.deposit()
   const names: string[] = []
-  let closed: unknown = null
+  let closed: ReturnType<Shop['refund']> | null = null
   for await (const { event } of eventsOf(shop, open)) {
     names.push(event)
-    if (event === 'payment-need-topup') closed = shop.get(close)
+    if (event === 'payment-need-topup') closed = shop.refund(close)
   }
   t.same(names, ['message', 'message', 'message', 'payment-need-topup', 'payment-receipt'])
-  t.match(((await closed) as { json(): unknown }).json(), { refundSats: 10, refundStatus: 'succeeded' })
+  t.same(await closed, [10, 'succeeded'])
 })
