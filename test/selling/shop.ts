@@ -101,6 +101,8 @@ interface MeteredOptions extends TestGatewayOptions {
   readonly upstream?: string
   /** Further settings of the upstream. */
   readonly more?: string
+  /** Settings of the section `server`. */
+  readonly server?: string
   /** In YAML. */
   readonly match?: string
   readonly path?: string
@@ -120,6 +122,7 @@ export async function openMetered(
   {
     upstream: given,
     more = '',
+    server = '',
     match,
     path = '/v1/a',
     method = 'POST',
@@ -130,7 +133,11 @@ export async function openMetered(
   }: MeteredOptions = {}
 ): Promise<MeteredShop> {
   const upstream = await startUpstream(t, answer)
-  const yaml = routeYaml(`{ url: "${given ?? upstream.url}"${more} }`, `meter: { ${meter} }\n    keys: ${keys}`, match)
+  const yaml = routeYaml(
+    `{ url: "${given ?? upstream.url}"${more} }`,
+    `meter: { ${meter} }\n    keys: ${keys}`,
+    match
+  ).replace('server:\n', `server:\n  ${server}\n`)
   const gateway = unshed(await startGateway(t, { yaml, ...options }))
   const authorization = keys
     ? `Bearer ${(await buyKey(gateway)).key}`

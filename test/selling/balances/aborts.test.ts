@@ -1,14 +1,13 @@
 /** Clients, upstreams and gateways that leave in any phase of a metered request, in an order of chance. */
 import { randomInt } from 'node:crypto'
-import { createServer, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as passing } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
-import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { openAnyDatabase } from '../../support/database.ts'
-import { defaultYaml, startGateway, type TestGatewayOptions, paidFor } from '../../support/gateway.ts'
+import type { TestGatewayOptions } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
-import { serve } from '../../support/serve.ts'
+import { JSON_TYPE, openMetered, STREAM_TYPE, SWITCHING } from '../shop.ts'
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 5)
 const EVENT = 'data: {"choices":[{"delta":{"content":"word"}}]}\n\n'
@@ -18,9 +17,6 @@ const RESERVED = 4_000
 const COST = 2_000
 
 type Act = (response: ServerResponse) => Promise<void> | void
-
-const JSON_TYPE = { 'content-type': 'application/json' }
-const STREAM_TYPE = { 'content-type': 'text/event-stream' }
 
 const shortly = (most: number) => passing(randomInt(most))
 
@@ -66,54 +62,44 @@ const SOLD = new Set(['whole', 'slow', 'stream'])
 /** When a client leaves: within its body, after it, after some bytes of the response, or never. */
 const PHASES = ['body', 'sent', 'read', 'never'] as const
 
-const SWITCHES = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
-
 const tunnels: Readonly<Record<string, (socket: Socket) => Promise<void> | void>> = {
   echo: socket => {
-    socket.write(SWITCHES)
+    socket.write(SWITCHING)
     socket.pipe(socket)
   },
   late: async socket => {
     await shortly(30)
-    socket.end(SWITCHES)
+    socket.end(SWITCHING)
   },
   refuses: socket => void socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno'),
   breaks: socket => void socket.destroy(),
   breaksLater: async socket => {
-    socket.write(SWITCHES)
+    socket.write(SWITCHING)
     await shortly(30)
     socket.resetAndDestroy()
   },
   hangs: () => undefined
 }
 
-async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai') {
+async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai, estimate: { else: 4 }') {
   let waiting = 0
   const gate = Promise.withResolvers<void>()
-  const upstream = createServer((request, response) => {
-    response.on('error', () => undefined)
-    const act = new URL(request.url ?? '/', 'http://upstream').searchParams.get('act') ?? ''
-    request.resume().on('end', () => {
-      if (act === 'gate') {
+  const actOf = ({ url }: IncomingMessage) => new URL(url ?? '/', 'http://upstream').searchParams.get('act') ?? ''
+  const shop = await openMetered(
+    t,
+    `unit: unit, bundle: 90000 sats, prices: 1 sat, usage: ${usage}`,
+    (request, response) => {
+      const act = actOf(request)
+      request.on('end', () => {
+        if (act !== 'gate') return void acts[act]?.(response)
         waiting++
         void gate.promise.then(() => response.writeHead(200, JSON_TYPE).end(JSON_BODY))
-      } else void acts[act]?.(response)
-    })
-  })
-  upstream.on('upgrade', (request, socket: Socket) => {
-    socket.on('error', () => undefined)
-    void tunnels[new URL(request.url ?? '/', 'http://upstream').searchParams.get('act') ?? '']?.(socket)
-  })
-  const port = await serve(t, upstream)
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: unit, bundle: 90000 sats, prices: 1 sat, usage: ${usage}${usage === 'openai' ? ', estimate: { else: 4 }' : ''} }\n`
-  const yaml = defaultYaml({
-    replace: [
-      ['routes:\n', route],
-      ['server:\n', 'server:\n  limits: { drainTimeout: 1s }\n']
-    ]
-  })
-  const gateway = await startGateway(t, { ...options, yaml })
-  const authorization = await paidFor(gateway, await gateway.send('POST', '/v1/a'))
+      })
+    },
+    { ...options, server: 'limits: { drainTimeout: 1s }' }
+  )
+  const { gateway, authorization } = shop
+  shop.upstream.upgrade = (socket, request) => tunnels[actOf(request)]?.(socket)
   const address = Number(new URL(gateway.url).port)
   let nth = 0
   const statuses = new Map<string, string>()
@@ -166,26 +152,14 @@ async function openShop(t: T, options: TestGatewayOptions = {}, usage = 'openai'
         )
       )
     )
-  return { gateway, authorization, one, burst, statuses, open: gate.resolve, waiting: () => waiting }
-}
-
-async function atRest(store: BalanceStore) {
-  return await eventually(
-    'nothing is reserved',
-    async () => {
-      const [balance] = await store.list({ skip: 0, take: 1 })
-      return balance?.reservedMsat === 0 ? balance : null
-    },
-    60_000
-  )
+  return { ...shop, one, burst, statuses, open: gate.resolve, waiting: () => waiting }
 }
 
 t.test('requests that break off anywhere: nothing stays reserved, no place is lost, and failures are free', async t => {
   const shop = await openShop(t)
   for (let round = 0; round < ROUNDS; round++) await shop.burst(40)
-  const store = new BalanceStore(shop.gateway.database)
-  const balance = await atRest(store)
-  const entries = await store.entries(balance.id, { skip: 0, take: 10_000 })
+  const balance = await shop.reserved(0)
+  const entries = await shop.store.entries(balance.id, { skip: 0, take: 10_000 })
   t.equal(
     entries.reduce((sum, { msat }) => sum + msat, 0),
     balance.spentMsat
@@ -225,9 +199,8 @@ t.test('upgrades that break off anywhere: nothing stays reserved, and what was n
         await shop.one(act, isEndless ? 'sent' : (PHASES[1 + randomInt(3)] ?? 'never'), 'GET', upgrade)
       })
     )
-  const store = new BalanceStore(shop.gateway.database)
-  const balance = await atRest(store)
-  for (const { request, msat } of await store.entries(balance.id, { skip: 0, take: 10_000 })) {
+  const balance = await shop.reserved(0)
+  for (const { request, msat } of await shop.store.entries(balance.id, { skip: 0, take: 10_000 })) {
     const [act = '', , phase] = request.split('-')
     if (phase === 'never' && (act === 'refuses' || act === 'breaks')) t.equal(msat, 0, request)
     else t.ok(msat <= 2_000, `${request} cost ${msat}`)

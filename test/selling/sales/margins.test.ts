@@ -1,7 +1,6 @@
 /** Revenue, cost and margin by model, of what routes with a price list charged. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { Entries } from '../../../src/selling/balances/entries.ts'
@@ -9,20 +8,19 @@ import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { Margins } from '../../../src/selling/sales/margins.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { challengeOf, credentialOf, defaultYaml, startGateway, paidFor } from '../../support/gateway.ts'
+import { challengeOf, credentialOf } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
-import { encodePaidKey } from '../../../src/lightning/l402/root-key.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { AdminKey } from '../../../src/accounts/merchants/admin-key.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { TEST_BOUND, TEST_HEADER } from '../../../src/selling/minting/probes.ts'
 import { eventually } from '../../support/gateway-process.ts'
-import { serve } from '../../support/serve.ts'
 import { asPerson, sessionOf } from '../../web/console/session.ts'
 import { newBalance, use } from '../balances/fixture.ts'
+import { narrowed, openMetered, replies } from '../shop.ts'
 
 const DAY = 86_400_000
+const PATH = '/v1/chat/completions'
 const MIDNIGHT = Date.parse('2026-11-21T00:00:00Z')
 
 type Charge = readonly [at: number, model: string | null, msat: number, unpaid: number, markup: number | null]
@@ -106,22 +104,18 @@ t.test('margins: the console shows revenue, cost and margin of models that a pri
   ) as Record<string, object>
   const list = join(t.testdir({ 'models.json': JSON.stringify({ [name]: mini }) }), 'models.json')
   const usage = { prompt_tokens: 10_000, prompt_tokens_details: { cached_tokens: 9500 }, completion_tokens: 700 }
-  const server = createServer((request, response) => {
-    request.resume().on('end', () => response.end(JSON.stringify({ usage })))
-  })
-  const port = await serve(t, server)
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: { unit: token, bundle: 100 sats, usage: openai, prices: { catalog: "${list}", markup: 25% }, estimate: { else: 50 } }\n    keys: true\n`
-  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const { gateway, authorization, ask } = await openMetered(
+    t,
+    `unit: token, bundle: 100 sats, usage: openai, prices: { catalog: "${list}", markup: 25% }, estimate: { else: 50 }`,
+    replies({ usage }),
+    { path: PATH, keys: true }
+  )
   const cookie = await sessionOf(gateway, gateway.adminKey)
   t.notMatch((await asPerson(gateway, cookie, '/operator')).text, 'Models', 'without sales of models')
-  const send = (headers = {}) => gateway.send('POST', '/v1/chat/completions', { headers, body: { model: name } })
-  const authorization = await paidFor(gateway, await send())
-  t.equal((await send({ authorization })).status, 200)
-  const [, macaroon = '', preimage = ''] = /^L402 ([^:]+):([0-9a-f]+)$/.exec(authorization) ?? []
-  const narrowed = encodeMacaroon(addCaveat(decodeMacaroonBase64(macaroon), 'budget_msat=90000'))
-  const key = encodePaidKey(Buffer.from(preimage, 'hex'), narrowed)
-  t.equal((await send({ 'x-api-key': key })).status, 200, 'a budget is counted beside the balance')
-  t.equal((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).status, 200)
+  const send = (headers: Readonly<Record<string, string>>) => ask({ model: name }, headers)
+  t.equal((await send({})).status, 200)
+  const key = narrowed(authorization.replace('Bearer ', ''), 'budget_msat=90000')
+  t.equal((await send({ authorization: `Bearer ${key}` })).status, 200, 'a budget is counted beside the balance')
   const get = (path: string) => gateway.adminSend('GET', path)
   // A dollar is 1,666.67 satoshis here; 1762.5 millionths of one, with the markup.
   const { points, ...sum } = await eventually('both requests are written', async () => {
@@ -145,7 +139,10 @@ t.test('margins: the console shows revenue, cost and margin of models that a pri
   t.match(words, /Margin [0-9.]+ sats 20%/)
   t.equal((await get('/api/admin/margins?from=2026-11-02&to=2026-11-01')).status, 400)
   const test = new AdminKey(new Secret(gateway.adminKey)).session(Date.now() + 60_000, TEST_BOUND)
-  const tested = challengeOf(await send({ [TEST_HEADER]: test }), 'l402')
+  const tested = challengeOf(
+    await gateway.send('POST', PATH, { headers: { [TEST_HEADER]: test }, body: { model: name } }),
+    'l402'
+  )
   const invoice = tested.parameters.get('invoice') ?? ''
   const own = credentialOf(tested, await gateway.pay(invoice))
   t.equal((await send({ authorization: own })).status, 200)
