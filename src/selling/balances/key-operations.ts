@@ -62,12 +62,10 @@ export type KeyPages = (sale: KeySale) => MadePage
 
 const PAGE = '/l402/keys'
 
-const amount = Type.Integer({ minimum: 1, maximum: MAX_PRICE_SATS, description: 'Satoshis.' })
+const amount = (description = 'Satoshis.') => Type.Integer({ minimum: 1, maximum: MAX_PRICE_SATS, description })
 const Purchase = Type.Object(
   {
-    amount: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: MAX_PRICE_SATS, description: 'Satoshis; default: the bundle of the route.' })
-    ),
+    amount: Type.Optional(amount('Satoshis; default: the bundle of the route.')),
     label: Type.Optional(Type.String({ maxLength: 100, description: 'Repeated in the response. Not stored.' }))
   },
   { title: 'KeyPurchase' }
@@ -101,7 +99,6 @@ const KeyStanding = Type.Object(
   },
   { title: 'KeyStanding' }
 )
-const TopUp = Type.Object({ amount }, { title: 'KeyTopUp' })
 const TopUpInvoice = Type.Object(
   {
     invoice: Type.String({ description: 'BOLT 11. Once it is paid, its amount is in the balance.' }),
@@ -239,7 +236,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
       summary: 'The page on which people buy a key',
       description: 'With an amount it is the page of the invoice, and once that is paid it shows the key.',
       query: Type.Object({
-        amount: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PRICE_SATS, description: 'Satoshis.' })),
+        amount: Type.Optional(amount()),
         order: Type.Optional(Type.String({ maxLength: 100, description: 'Distinguishes two purchases.' }))
       }),
       responses: {
@@ -299,7 +296,7 @@ export function keyOperations(options: KeyOptions): AnyOperation[] {
         'Answers an invoice. The amount is in the balance as soon as the provider reports the payment, or the same request comes with the preimage.',
       body: Type.Object(
         {
-          ...TopUp.properties,
+          amount: amount(),
           preimage: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the paid invoice.' }))
         },
         { title: 'KeyTopUp' }

@@ -64,15 +64,31 @@ export function balanceOperations({
   readonly ledger: Pick<Ledger, 'flush'>
   readonly verifier: Pick<Verifier, 'proven'>
 }): AnyOperation[] {
+  /** Requires that the balance is of the account that asks. */
   const own = async (ctx: Context, balanceId: string): Promise<void> => {
     const balance = await store.find(balanceId)
-    if (balance === null || balance.merchantId !== String(merchantOf(ctx).id)) throw notFound()
+    if (balance === null || balance.merchantId !== String(merchantOf(ctx).id))
+      throw new LongError(NOT_FOUND, 'Not found', 'There is no such balance.')
   }
-  const listed = { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) }
-  const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
-  const missing = 'There is no such balance.'
   const merchants = { ...settingsRead, method: 'GET' } as const
   const operators = { ...adminOperation, method: 'GET' } as const
+  const listing = {
+    query: Query,
+    responses: { 200: { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) } }
+  }
+  const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
+  const entering = { params: Params, query: Query, summary: 'List the charges of one balance' }
+  const listed = async (query: Static<typeof Query>, merchantId?: string) => {
+    const range = pageRange(query)
+    return {
+      status: 200,
+      body: (await store.list(merchantId === undefined ? range : { ...range, merchantId })).map(view)
+    }
+  }
+  const entriesOf = async (balanceId: string, query: Static<typeof Query>) => ({
+    status: 200,
+    body: (await store.entries(balanceId, pageRange(query))).map(entryView)
+  })
   return [
     defineOperation({
       id: 'getBalance',
@@ -111,61 +127,45 @@ export function balanceOperations({
     }),
     defineOperation({
       ...merchants,
+      ...listing,
       id: 'listBalances',
       path: '/api/merchant/balances',
       summary: "Balances that were bought of the account's metered proxies",
       description: "What was bought of the account's metered proxies and what is left of it, by payment hash.",
-      query: Query,
-      responses: { 200: listed },
-      handle: async ({ ctx, query }) => ({
-        status: 200,
-        body: (await store.list({ ...pageRange(query), merchantId: String(merchantOf(ctx).id) })).map(view)
-      })
+      handle: ({ ctx, query }) => listed(query, String(merchantOf(ctx).id))
     }),
     defineOperation({
       ...merchants,
+      ...entering,
       id: 'listBalanceEntries',
       path: '/api/merchant/balances/:balanceId/entries',
-      summary: 'List the charges of one balance',
       description: 'The charge of each request of one balance, for 90 days.',
-      params: Params,
-      query: Query,
-      responses: { 200: entered, 404: missing },
+      responses: { 200: entered, 404: 'There is no such balance.' },
       handle: async ({ ctx, params, query }) => {
         await own(ctx, params.balanceId)
-        return { status: 200, body: (await store.entries(params.balanceId, pageRange(query))).map(entryView) }
+        return await entriesOf(params.balanceId, query)
       }
     }),
     defineOperation({
       ...operators,
+      ...listing,
       id: 'adminListBalances',
       path: '/api/admin/balances',
       summary: 'All balances',
       description: "Everybody's: those of the operator's own routes have no merchant.",
-      query: Query,
-      responses: { 200: listed },
-      handle: async ({ query }) => ({ status: 200, body: (await store.list(pageRange(query))).map(view) })
+      handle: ({ query }) => listed(query)
     }),
     defineOperation({
       ...operators,
+      ...entering,
       id: 'adminListBalanceEntries',
       path: '/api/admin/balances/:balanceId/entries',
-      summary: 'List the charges of one balance',
       description:
         'The charge of each request of one balance, for 90 days. Find a request in the access log by its correlation ID.',
-      params: Params,
-      query: Query,
       responses: { 200: entered },
-      handle: async ({ params, query }) => ({
-        status: 200,
-        body: (await store.entries(params.balanceId, pageRange(query))).map(entryView)
-      })
+      handle: ({ params, query }) => entriesOf(params.balanceId, query)
     })
   ]
-}
-
-function notFound(): LongError {
-  return new LongError(NOT_FOUND, 'Not found', 'There is no such balance.')
 }
 
 export function standingView(balance: BalanceNow) {

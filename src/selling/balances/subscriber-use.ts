@@ -20,7 +20,12 @@ export class SubscriberUse implements Metered {
   #known: Usage | null = null
   #body: MeteredBody | null = null
 
-  constructor(meter: MeteredReading, clock: Clock, method: string, report: (usage: Pick<Usage, 'input' | 'output'>) => void) {
+  constructor(
+    meter: MeteredReading,
+    clock: Clock,
+    method: string,
+    report: (usage: Pick<Usage, 'input' | 'output'>) => void
+  ) {
     this.#meter = meter
     this.#clock = clock
     this.#method = method

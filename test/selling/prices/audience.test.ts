@@ -1,20 +1,18 @@
 import { createPrivateKey, sign } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
 import t, { type Test as T } from 'tap'
-import challenge from '../../../plugins/challenge.ts'
-import credential from '../../../plugins/credential.ts'
 import type { AudienceEntry } from '../../../src/engine/checks/price.ts'
-import { harness, type HarnessRequest, type HarnessResult } from '../../../src/engine/pipeline/harness.ts'
+import type { HarnessRequest } from '../../../src/engine/pipeline/harness.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
-import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { Audiences } from '../../../src/selling/prices/audience.ts'
 import type { NameService } from '../../../src/selling/prices/search-engine.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
-import { fixtureOn, freshAddress, l402Parameters, route } from '../challenges/fixture.ts'
+import { fixtureOn, freshAddress } from '../challenges/fixture.ts'
+import { sellingRoute } from './support.ts'
 
 // The test key of RFC 9421, appendix B.1.4, and its thumbprint as the drafts of Web Bot Auth give it.
 const X = 'JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs'
@@ -77,44 +75,24 @@ async function agentServer(t: T, answer: (response: ServerResponse, path: string
   return { url: `http://127.0.0.1:${port}`, host: `127.0.0.1:${port}`, paths }
 }
 
-interface Shop {
-  readonly clock: ManualClock
-  /** Price of a request; 0 where it is served. */
-  price(request?: HarnessRequest): Promise<number>
-  ask(request?: HarnessRequest): Promise<HarnessResult>
-  pay(result: HarnessResult): string
-}
-
 const NO_NAMES: NameService = { reverse: async () => [], addresses: async () => [] }
 
 async function shop(
   t: T,
   audience: readonly AudienceEntry[],
   { guard = new AddressGuard({ production: false }), names = NO_NAMES } = {}
-): Promise<Shop> {
+) {
   const clock = new ManualClock()
   const state = new MemoryState(clock)
   const audiences = new Audiences({ clock, state, production: guard.production, call: outboundCall(guard), names })
   const f = fixtureOn(t, await database, clock, {}, undefined, { audiences })
-  const config = route({ name: freshAddress(), price: ELSE, audience })
-  const chain = await harness([credential, challenge], {
-    services: { challenges: f.challenges, clock },
-    route: { name: config.name, config }
-  })
-  const peerAddress = freshAddress()
-  const ask = (request: HarnessRequest = {}) => chain.run({ target: '/v1/a?x=1', peerAddress, ...request })
-  const invoiceOf = (result: HarnessResult) => l402Parameters(result.headers.all('www-authenticate'))
+  const selling = await sellingRoute(f, { price: ELSE, audience })
   return {
-    clock,
-    ask,
-    pay(result) {
-      const { macaroon, invoice } = invoiceOf(result)
-      return `L402 ${macaroon}:${f.payee.pay(invoice)}`
-    },
-    async price(request) {
-      const result = await ask(request)
-      if (result.status === 200) return 0
-      return Number((decodeInvoice(invoiceOf(result).invoice).amountMsat ?? 0n) / 1000n)
+    ...selling,
+    /** Price of a request; 0 where it is served. */
+    price: async (request?: HarnessRequest) => {
+      const result = await selling.ask(request)
+      return result.status === 200 ? 0 : selling.pay(result).sats
     }
   }
 }
@@ -129,7 +107,7 @@ t.test('a verified bot pays its price, by either form of Signature-Agent; the di
   t.equal(await s.price({ headers: signed(s.clock, { agent: agent.url, dictionary: true }) }), BOT)
   t.strictSame(agent.paths, ['/.well-known/http-message-signatures-directory'])
   const offered = await s.ask({ headers: signed(s.clock, { agent: agent.url }) })
-  const authorization = s.pay(offered)
+  const authorization = s.pay(offered).authorization()
   t.equal(
     (await s.ask({ headers: { authorization } })).status,
     401,

@@ -1,14 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import t, { type Test as T } from 'tap'
-import challenge from '../../../plugins/challenge.ts'
-import credential from '../../../plugins/credential.ts'
 import type { PriceServerConfig } from '../../../src/engine/checks/price.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
-import { harness, type HarnessRequest, type HarnessResult } from '../../../src/engine/pipeline/harness.ts'
-import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import type { HarnessRequest, HarnessResult } from '../../../src/engine/pipeline/harness.ts'
 import { FixedPrices } from '../../../src/lightning/money/prices.ts'
 import { readServerPrice } from '../../../src/selling/prices/price-server.ts'
-import { fixture, freshAddress, l402Parameters, route, type Fixture } from '../challenges/fixture.ts'
+import { fixture, freshAddress } from '../challenges/fixture.ts'
+import { sellingRoute } from './support.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { serve } from '../../support/serve.ts'
 
@@ -36,40 +34,19 @@ async function priceServer(t: T): Promise<{ url: string; asked: unknown[]; says(
   }
 }
 
-interface Shop {
-  readonly f: Fixture
-  ask(request?: HarnessRequest): Promise<HarnessResult>
-  buy(request?: HarnessRequest): Promise<{ sats: number; authorization: string; description: string | null }>
-}
-
 /** `every`: milliseconds that pass before each request; an answer is taken for 10 seconds. */
-async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig> = {}, every = 0): Promise<Shop> {
+async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig> = {}, every = 0) {
   const f = await fixture(t, {}, undefined, { rates: new FixedPrices() })
-  const config = route({ name: freshAddress(), price, ...changes })
-  const chain = await harness([credential, challenge], {
-    services: { challenges: f.challenges, clock: f.clock },
-    route: { name: config.name, config }
-  })
-  const address = freshAddress()
-  const ask = (request: HarnessRequest = {}): Promise<HarnessResult> => {
+  const selling = await sellingRoute(f, { price, ...changes })
+  const ask = (request?: HarnessRequest) => {
     f.clock.advance(every)
-    return chain.run({ target: '/v1/a?x=1', peerAddress: address, ...request })
+    return selling.ask(request)
   }
-  return {
-    f,
-    ask,
-    async buy(request) {
-      const result = await ask(request)
-      if (result.status !== 402) throw new Error(`no 402 but ${result.status}`)
-      const { macaroon, invoice } = l402Parameters(result.headers.all('www-authenticate'))
-      const { amountMsat, description } = decodeInvoice(invoice)
-      return {
-        sats: Number((amountMsat ?? 0n) / 1000n),
-        authorization: `L402 ${macaroon}:${f.payee.pay(invoice)}`,
-        description
-      }
-    }
+  const buy = async (request?: HarnessRequest) => {
+    const { authorization, ...bought } = selling.pay(await ask(request))
+    return { ...bought, authorization: authorization() }
   }
+  return { f, ask, buy }
 }
 
 const config = (from: string, more: Partial<PriceServerConfig> = {}): PriceServerConfig => ({
