@@ -1,4 +1,6 @@
-import type { Sql, TransactionSql } from '../database/database.ts'
+import type { DatabaseJobs } from './queue.ts'
+
+export type Jobs = Pick<DatabaseJobs, keyof DatabaseJobs>
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject
 
@@ -88,40 +90,6 @@ export interface JobQuery {
 export interface JobPage {
   readonly jobs: readonly JobView[]
   readonly more: boolean
-}
-
-/**
- * Durable background jobs, run by any process that shares the database. The database's clock decides when a job is due;
- * handlers that decide about money check the injected Clock again. Jobs run at least once, so handlers must be
- * idempotent.
- */
-export interface Jobs {
-  /**
-   * Takes what the domains declare. Periodic jobs that are declared after `start` begin when it is called again.
-   * @throws TypeError for a name that is declared twice
-   */
-  declare(jobs: readonly JobDeclaration[]): void
-  /** Adds a job in the transaction of `sql`, or immediately with `database.sql`. */
-  enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
-  enqueueAll(
-    sql: TransactionSql | Sql,
-    name: string,
-    jobs: ReadonlyArray<{
-      readonly data: JsonObject
-      readonly group: string
-      readonly pace?: Pace
-      readonly key: string
-    }>
-  ): Promise<void>
-  setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void>
-  /** Rejects when the database is unavailable, and may be called again. */
-  start(): Promise<void>
-  /** Claims nothing more, waits a while for running jobs, and releases the unfinished ones. */
-  close(): Promise<void>
-  queues(): Promise<readonly QueueView[]>
-  list(query: JobQuery): Promise<JobPage>
-  retry(queue: string, id: string): Promise<boolean>
-  hasten(name: string): Promise<void>
 }
 
 export interface JobDeclaration {

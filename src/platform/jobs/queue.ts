@@ -2,7 +2,7 @@ import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
-import type { EnqueueOptions, JobDeclaration, JobPage, JobQuery, Jobs, JsonObject, Pace, QueueView } from './jobs.ts'
+import type { EnqueueOptions, JobDeclaration, JobPage, JobQuery, JsonObject, Pace, QueueView } from './jobs.ts'
 import { CHANNEL, JobTable, PERIODIC } from './table.ts'
 import { JobWorker } from './worker.ts'
 
@@ -23,7 +23,12 @@ const TEND_EVERY = 10_000
 /** A purge reads the whole table. */
 const PURGE_EVERY = 600_000
 
-export class DatabaseJobs implements Jobs {
+/**
+ * Durable background jobs, run by any process that shares the database. The database's clock decides when a job is due;
+ * handlers that decide about money check the injected Clock again. Jobs run at least once, so handlers must be
+ * idempotent.
+ */
+export class DatabaseJobs {
   readonly #options: JobsOptions
   readonly #table: JobTable
   readonly #declared = new Map<string, JobDeclaration>()
@@ -64,6 +69,10 @@ export class DatabaseJobs implements Jobs {
     )
   }
 
+  /**
+   * Takes what the domains declare. Periodic jobs that are declared after `start` begin when it is called again.
+   * @throws TypeError for a name that is declared twice
+   */
   declare(jobs: readonly JobDeclaration[]): void {
     for (const job of jobs) {
       if (this.#declared.has(job.name)) throw new TypeError(`The queue ${job.name} is declared twice`)
@@ -72,6 +81,7 @@ export class DatabaseJobs implements Jobs {
     }
   }
 
+  /** Adds a job in the transaction of `sql`, or immediately with `database.sql`. */
   async enqueue(
     sql: TransactionSql | Sql,
     name: string,
@@ -84,7 +94,16 @@ export class DatabaseJobs implements Jobs {
     if (delay > 0) this.#worker?.soon(delay)
   }
 
-  async enqueueAll(sql: TransactionSql | Sql, name: string, jobs: Parameters<Jobs['enqueueAll']>[2]): Promise<void> {
+  async enqueueAll(
+    sql: TransactionSql | Sql,
+    name: string,
+    jobs: ReadonlyArray<{
+      readonly data: JsonObject
+      readonly group: string
+      readonly pace?: Pace
+      readonly key: string
+    }>
+  ): Promise<void> {
     const queue = this.#known(name)
     await this.#table.add(
       sql,
@@ -96,6 +115,7 @@ export class DatabaseJobs implements Jobs {
     await this.#table.setPace(sql, name, group, pace)
   }
 
+  /** Rejects when the database is unavailable, and may be called again. */
   async start(): Promise<void> {
     if (this.#isClosed) return
     this.#starting ??= this.#start().finally(() => {
@@ -104,6 +124,7 @@ export class DatabaseJobs implements Jobs {
     await this.#starting
   }
 
+  /** Claims nothing more, waits a while for running jobs, and releases the unfinished ones. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#starting?.catch(() => {})

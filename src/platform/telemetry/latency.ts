@@ -7,49 +7,32 @@ export const LATENCY_BOUNDS: readonly number[] = Object.freeze([
  * Parts counted per bucket, for percentiles within about a sixth. Hidden from Prometheus, which would keep four times
  * as many series.
  */
-const LATENCY_PARTS = 4
+export const LATENCY_PARTS = 4
 
 /**
- * Ascending upper bounds of the parts: each bucket is cut into `parts` of geometric growth, the first into equal ones.
- * Each bucket's last part ends at its bound.
+ * Ascending upper bounds of the parts in seconds: each bucket is cut into parts of geometric growth, the first into
+ * equal ones. A latency's counts have one more for values above them all.
  */
-function boundsOfParts(bounds: readonly number[], parts: number): number[] {
-  return bounds.flatMap((upper, at) => {
-    const lower = bounds[at - 1]
-    return Array.from({ length: parts }, (_, part) => {
-      const share = (part + 1) / parts
-      if (share === 1) return upper
-      return lower === undefined ? upper * share : lower * (upper / lower) ** share
-    })
+export const LATENCY_PART_BOUNDS: readonly number[] = LATENCY_BOUNDS.flatMap((upper, at) => {
+  const lower = LATENCY_BOUNDS[at - 1]
+  return Array.from({ length: LATENCY_PARTS }, (_, part) => {
+    const share = (part + 1) / LATENCY_PARTS
+    if (share === 1) return upper
+    return lower === undefined ? upper * share : lower * (upper / lower) ** share
   })
-}
-
-export interface Split {
-  readonly whole: readonly number[]
-  readonly parts: number
-  readonly ofParts: readonly number[]
-}
-
-function splitOf(bounds: readonly number[], parts: number): Split {
-  return { whole: [...bounds], parts, ofParts: boundsOfParts(bounds, parts) }
-}
+})
 
 /** Index of a value's part; the last, one more than bounds, is above them all. */
-export function partOf({ whole, parts, ofParts }: Split, value: number): number {
+export function partOf(value: number): number {
   let bucket = 0
-  while (bucket < whole.length && value > (whole[bucket] as number) /* below its length */) bucket++
-  let at = bucket * parts
-  if (bucket < whole.length) {
-    const last = at + parts - 1
-    while (at < last && value > (ofParts[at] as number) /* one of the bucket's */) at++
+  while (bucket < LATENCY_BOUNDS.length && value > (LATENCY_BOUNDS[bucket] as number) /* below its length */) bucket++
+  let at = bucket * LATENCY_PARTS
+  if (bucket < LATENCY_BOUNDS.length) {
+    const last = at + LATENCY_PARTS - 1
+    while (at < last && value > (LATENCY_PART_BOUNDS[at] as number) /* one of the bucket's */) at++
   }
   return at
 }
-
-export const LATENCY_SPLIT: Split = Object.freeze(splitOf(LATENCY_BOUNDS, LATENCY_PARTS))
-
-/** Upper bounds in seconds of a latency's `counts`, which has one more for values above them all. */
-export const LATENCY_PART_BOUNDS: readonly number[] = LATENCY_SPLIT.ofParts
 
 /** Non-zero counts by index in `LATENCY_PART_BOUNDS`. */
 export type LatencyCounts = ReadonlyMap<number, number>

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics, type Metric } from 'prom-client'
 import { inTime, systemClock, type Clock } from '../system/clock.ts'
 import { Faults, Tallies } from './tallies.ts'
-import { LATENCY_SPLIT, partOf, type Split } from './latency.ts'
+import { LATENCY_BOUNDS, LATENCY_PART_BOUNDS, LATENCY_PARTS, partOf } from './latency.ts'
 
 export type { Counter, Gauge, Histogram } from 'prom-client'
 
@@ -66,17 +66,17 @@ export class Metrics {
    * `counter`.
    */
   counterCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, CounterCell> {
-    return this.#cells('counter', name, labels, () => new NumberMetric(name, help, 'counter'))
+    return this.#cells('counter', name, help, labels, NumberCell)
   }
 
   /** A gauge like `counterCells`. @throws TypeError like `counter`. */
   gaugeCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, GaugeCell> {
-    return this.#cells('gauge', name, labels, () => new NumberMetric(name, help, 'gauge'))
+    return this.#cells('gauge', name, help, labels, NumberCell)
   }
 
   /** A histogram of seconds with the latency bounds, like `counterCells`. @throws TypeError like `counter`. */
   latencyCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, HistogramCell> {
-    return this.#cells('latency', name, labels, () => new HistogramMetric(name, help))
+    return this.#cells('histogram', name, help, labels, HistogramValue)
   }
 
   /** A counter's or gauge's values by labels; empty when unregistered. */
@@ -90,7 +90,7 @@ export class Metrics {
    */
   latencies(name: string): ReadonlyArray<{ readonly labels: MetricLabels; readonly counts: ArrayLike<number> }> {
     const metric: unknown = this.#registry.getSingleMetric(name)
-    return metric instanceof HistogramMetric ? metric.changed : []
+    return metric instanceof CellMetric ? metric.changed.filter(cell => cell instanceof HistogramValue) : []
   }
 
   /**
@@ -137,15 +137,17 @@ export class Metrics {
     return this.#registry.metrics()
   }
 
-  #cells<M extends NumberMetric | HistogramMetric>(
-    kind: string,
+  #cells<C extends Cell>(
+    type: CellMetric<C>['type'],
     name: string,
+    help: string,
     labels: readonly string[],
-    make: () => M
-  ): M {
-    return this.#once(`${kind} of cells`, name, labels, () => {
-      const metric = make()
-      this.#registry.registerMetric(metric.forRegistry())
+    cell: NewCell<C>
+  ): CellMetric<C> {
+    return this.#once(`${type} of cells`, name, labels, () => {
+      const metric = new CellMetric(name, help, type, cell)
+      // Its type names classes; it only uses the name and `get`.
+      this.#registry.registerMetric(metric as unknown as Metric)
       return metric
     })
   }
@@ -189,38 +191,42 @@ interface Value {
   readonly value: number
 }
 
+interface Cell {
+  readonly touched: boolean
+  values(name: string): Value[]
+}
+
+/** `changed`: where it puts itself at its first change. */
+type NewCell<C> = new (labels: CellLabels, changed: C[]) => C
+
 /** Updated without prom-client, which resolves labels at every change and took a twentieth of a verified request. */
-abstract class CellMetric<C extends { readonly touched: boolean; values(name: string): Value[] }> {
+class CellMetric<C extends Cell> {
   readonly name: string
   readonly help: string
-  abstract readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly type: 'counter' | 'gauge' | 'histogram'
   readonly aggregator = 'sum'
+  readonly #make: NewCell<C>
   readonly #byLabels = new Map<string, C>()
   /** In the order of their first change, like prom-client. */
   readonly changed: C[] = []
 
-  constructor(name: string, help: string) {
+  constructor(name: string, help: string, type: CellMetric<C>['type'], make: NewCell<C>) {
     this.name = name
     this.help = help
+    this.type = type
+    this.#make = make
   }
-
-  protected abstract make(labels: CellLabels): C
 
   cell(labels: CellLabels): C {
     const key = JSON.stringify(labels)
     let cell = this.#byLabels.get(key)
-    if (cell === undefined) this.#byLabels.set(key, (cell = this.make(labels)))
+    if (cell === undefined) this.#byLabels.set(key, (cell = new this.#make(labels, this.changed)))
     return cell
   }
 
   async get(): Promise<{ name: string; help: string; type: string; aggregator: string; values: Value[] }> {
     const { name, help, type, aggregator } = this
     return { name, help, type, aggregator, values: this.changed.flatMap(cell => cell.values(name)) }
-  }
-
-  /** For `Registry.registerMetric`, whose type names classes; it only uses the name and `get`. */
-  forRegistry(): Metric {
-    return this as unknown as Metric
   }
 }
 
@@ -248,33 +254,17 @@ class NumberCell implements CounterCell, GaugeCell {
   }
 }
 
-class NumberMetric extends CellMetric<NumberCell> {
-  readonly type: 'counter' | 'gauge'
-
-  constructor(name: string, help: string, type: 'counter' | 'gauge') {
-    super(name, help)
-    this.type = type
-  }
-
-  protected make(labels: CellLabels): NumberCell {
-    return new NumberCell(labels, this.changed)
-  }
-}
-
 class HistogramValue implements HistogramCell {
   touched = false
   readonly labels: CellLabels
   /** Counts per part of a bucket; the last is above every bound. */
-  readonly counts: Float64Array
-  readonly #bounds: Split
+  readonly counts = new Float64Array(LATENCY_PART_BOUNDS.length + 1)
   readonly #changed: HistogramValue[]
   #count = 0
   #sum = 0
 
-  constructor(labels: CellLabels, bounds: Split, changed: HistogramValue[]) {
+  constructor(labels: CellLabels, changed: HistogramValue[]) {
     this.labels = labels
-    this.#bounds = bounds
-    this.counts = new Float64Array(bounds.ofParts.length + 1)
     this.#changed = changed
   }
 
@@ -284,7 +274,7 @@ class HistogramValue implements HistogramCell {
       this.touched = true
       this.#changed.push(this)
     }
-    const at = partOf(this.#bounds, value)
+    const at = partOf(value)
     this.counts[at] = (this.counts[at] as number) /* one more than there are bounds */ + 1
     this.#count++
     this.#sum += value
@@ -292,11 +282,10 @@ class HistogramValue implements HistogramCell {
 
   values(name: string): Value[] {
     const { labels } = this
-    const { whole, parts } = this.#bounds
     const metricName = `${name}_bucket`
     let below = 0
-    const values: Value[] = whole.map((le, at) => {
-      for (let part = at * parts; part < (at + 1) * parts; part++) below += this.counts[part] ?? 0
+    const values: Value[] = LATENCY_BOUNDS.map((le, at) => {
+      for (let part = at * LATENCY_PARTS; part < (at + 1) * LATENCY_PARTS; part++) below += this.counts[part] ?? 0
       return { metricName, labels: { le, ...labels }, value: below }
     })
     values.push(
@@ -305,13 +294,5 @@ class HistogramValue implements HistogramCell {
       { metricName: `${name}_count`, labels, value: this.#count }
     )
     return values
-  }
-}
-
-/** `bounds` are ascending upper bounds, each counted in so many `parts`. */
-class HistogramMetric extends CellMetric<HistogramValue> {
-  readonly type = 'histogram'
-  protected make(labels: CellLabels): HistogramValue {
-    return new HistogramValue(labels, LATENCY_SPLIT, this.changed)
   }
 }

@@ -1,4 +1,4 @@
-import { LATENCY_SPLIT, partOf, type LatencyCounts } from './latency.ts'
+import { LATENCY_PART_BOUNDS, partOf, type LatencyCounts } from './latency.ts'
 
 interface Counts {
   requests: number
@@ -46,9 +46,9 @@ export class Tally {
   over(status: number, seconds: number): void {
     if (this.#latencies === null) {
       if (!this.#touch(this)) return
-      this.#latencies = new Uint32Array(LATENCY_SPLIT.ofParts.length + 1)
+      this.#latencies = new Uint32Array(LATENCY_PART_BOUNDS.length + 1)
     }
-    const part = partOf(LATENCY_SPLIT, seconds)
+    const part = partOf(seconds)
     this.#latencies[part] = (this.#latencies[part] ?? 0) + 1
     this.#counts.requests++
     if (status === 402) this.#counts.asked++

@@ -29,10 +29,6 @@ const Revoked = Type.Object(
   { title: 'Revocation' }
 )
 
-const PaymentHash = Type.Object({ paymentHash: Type.String() })
-const ProxyId = Type.Object({ proxyId: Type.String() })
-const MerchantId = Type.Object({ merchantId: Type.String() })
-
 const one = {
   204: {
     description:
@@ -48,15 +44,26 @@ const all = {
 const missing = (what: string) => ({
   404: `There is no such ${what}, or it is another account's.`
 })
+const ofPayment = {
+  params: Type.Object({ paymentHash: Type.String() }),
+  responses: { ...one, ...missing('payment') }
+}
+const ofProxy = { params: Type.Object({ proxyId: Type.String() }), responses: { ...all, ...missing('proxy') } }
 
 /**
  * Revokes one payment, or everything issued for a proxy or account until now: the operator for all, merchants for their
  * own. Open to every plan, so that a leaked token can always be stopped.
  */
 export function revocationOperations(dependencies: RevocationDependencies): AnyOperation[] {
+  const { revocations, ownerOf, isMerchant } = dependencies
   const operators = { ...adminOperation, method: 'DELETE' } as const
   const mount = { use: 'merchant-api', chain: 'settings-write' } as const
   const merchants = { access: 'merchant', mount, method: 'DELETE' } as const
+  const ofMerchants = { ...merchants, tag: 'Merchant' } as const
+  const revokeAll = async (kind: 'proxy' | 'merchant', id: string) => ({
+    status: 200,
+    body: { issuedUntil: iso(await revocations.revoke(kind, id)) }
+  })
   return [
     defineOperation({
       ...operators,
@@ -65,12 +72,8 @@ export function revocationOperations(dependencies: RevocationDependencies): AnyO
       summary: 'Revoke the credentials of one payment',
       description:
         'For any credential that leaked or was sold by mistake. The money stays where it is: refund it if it is owed.',
-      params: PaymentHash,
-      responses: { ...one, ...missing('payment') },
-      handle: async ({ params }) => {
-        await revokePayment(dependencies, params.paymentHash, null)
-        return { status: 204, body: null }
-      }
+      ...ofPayment,
+      handle: ({ params }) => revokePayment(dependencies, params.paymentHash, null)
     }),
     defineOperation({
       ...operators,
@@ -79,11 +82,10 @@ export function revocationOperations(dependencies: RevocationDependencies): AnyO
       summary: 'Revoke everything that was issued for a proxy until now',
       description:
         'Ends all credentials of one proxy, without touching the proxy. Buyers with a token are asked to pay again.',
-      params: ProxyId,
-      responses: { ...all, ...missing('proxy') },
-      handle: async ({ params }) => {
-        if ((await dependencies.ownerOf(params.proxyId)) === null) throw proxyNotFound()
-        return { status: 200, body: await revokeAll(dependencies, 'proxy', params.proxyId) }
+      ...ofProxy,
+      handle: async ({ params: { proxyId } }) => {
+        if ((await ownerOf(proxyId)) === null) throw proxyNotFound()
+        return await revokeAll('proxy', proxyId)
       }
     }),
     defineOperation({
@@ -93,41 +95,32 @@ export function revocationOperations(dependencies: RevocationDependencies): AnyO
       summary: 'Revoke everything that was issued for a merchant until now',
       description:
         "Ends all credentials of the merchant's proxies, resources and stores, without touching the account.",
-      params: MerchantId,
+      params: Type.Object({ merchantId: Type.String() }),
       responses: { ...all, ...missing('merchant') },
       handle: async ({ params: { merchantId } }) => {
-        if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await dependencies.isMerchant(Number(merchantId))))
+        if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await isMerchant(Number(merchantId))))
           throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
-        return { status: 200, body: await revokeAll(dependencies, 'merchant', merchantId) }
+        return await revokeAll('merchant', merchantId)
       }
     }),
     defineOperation({
-      ...merchants,
-      tag: 'Merchant',
+      ...ofMerchants,
       id: 'revokeToken',
       path: '/api/merchant/tokens/:paymentHash',
       summary: "Revoke the credentials of one payment of the account's proxies or resources",
       description: 'For a leaked credential. Works on every plan; nothing is refunded.',
-      params: PaymentHash,
-      responses: { ...one, ...missing('payment') },
-      handle: async ({ ctx, params }) => {
-        await revokePayment(dependencies, params.paymentHash, merchantOf(ctx).id)
-        return { status: 204, body: null }
-      }
+      ...ofPayment,
+      handle: ({ ctx, params }) => revokePayment(dependencies, params.paymentHash, merchantOf(ctx).id)
     }),
     defineOperation({
-      ...merchants,
-      tag: 'Merchant',
+      ...ofMerchants,
       id: 'revokeTokens',
       path: '/api/merchant/tokens',
       summary: "Revoke everything that was issued for the account's proxies, resources and stores until now",
       description:
         'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay again.',
       responses: all,
-      handle: async ({ ctx }) => ({
-        status: 200,
-        body: await revokeAll(dependencies, 'merchant', String(merchantOf(ctx).id))
-      })
+      handle: ({ ctx }) => revokeAll('merchant', String(merchantOf(ctx).id))
     }),
     defineOperation({
       ...merchants,
@@ -136,11 +129,10 @@ export function revocationOperations(dependencies: RevocationDependencies): AnyO
       path: '/api/proxy/:proxyId/tokens',
       summary: 'Revoke everything that was issued for a proxy until now',
       description: 'Revokes everything sold for this proxy until now. The proxy keeps selling.',
-      params: ProxyId,
-      responses: { ...all, ...missing('proxy') },
-      handle: async ({ ctx, params }) => {
-        if ((await dependencies.ownerOf(params.proxyId)) !== merchantOf(ctx).id) throw proxyNotFound()
-        return { status: 200, body: await revokeAll(dependencies, 'proxy', params.proxyId) }
+      ...ofProxy,
+      handle: async ({ ctx, params: { proxyId } }) => {
+        if ((await ownerOf(proxyId)) !== merchantOf(ctx).id) throw proxyNotFound()
+        return await revokeAll('proxy', proxyId)
       }
     })
   ]
@@ -151,21 +143,14 @@ async function revokePayment(
   { claims, revocations, keys }: RevocationDependencies,
   paymentHash: string,
   merchantId: number | null
-): Promise<void> {
+): Promise<{ status: number; body: null }> {
   const challenge = isHex32(paymentHash) ? await claims.find(paymentHash) : null
   // What Aperture sold has no row.
   const isKnown = challenge !== null || (merchantId === null && isHex32(paymentHash) && keys().aperture !== null)
   if (!isKnown || (merchantId !== null && challenge?.merchantId !== String(merchantId)))
     throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
   await revocations.revoke('payment', paymentHash)
-}
-
-async function revokeAll(
-  { revocations }: RevocationDependencies,
-  kind: 'proxy' | 'merchant',
-  id: string
-): Promise<{ issuedUntil: string }> {
-  return { issuedUntil: iso(await revocations.revoke(kind, id)) }
+  return { status: 204, body: null }
 }
 
 const Ambiguous = Type.Object(
