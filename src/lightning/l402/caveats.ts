@@ -143,139 +143,114 @@ const WHOLE_NUMBER = /^(?:0|[1-9][0-9]{0,14})$/
  * @param preimage the presented preimage, which a `preimage` caveat must repeat
  */
 export function readGrant(caveats: readonly Uint8Array[], preimage: string): Grant {
-  const reader = new GrantReader()
-  for (let at = 0; at < caveats.length; at++) reader.add(caveats, at, preimage)
-  return reader.finish()
+  const grant: Draft = { ...NOTHING }
+  for (let at = 0; at < caveats.length; at++) addCaveat(grant, caveats, at, preimage)
+  return Object.freeze(grant)
 }
 
-class GrantReader {
-  #service: string | null = null
-  #path: string | null = null
-  #merchantId: string | null = null
-  #chargeId: string | null = null
-  #amountSats: number | null = null
-  #price: string | null = null
-  #expires: number | null = null
-  #flaws: Partial<Record<CaveatName, string>> | null = null
-  #unknown: string | null = null
-  #limits: KeyLimits | null = null
+type Draft = { -readonly [Name in keyof Grant]: Grant[Name] }
 
-  add(caveats: readonly Uint8Array[], at: number, preimage: string): void {
-    let text: string
-    try {
-      text = utf8.decode(caveats[at])
-    } catch {
-      this.#refuse('Unknown caveat: not UTF-8')
-      return
+const NOTHING: Grant = Object.freeze({
+  service: null,
+  path: null,
+  merchantId: null,
+  chargeId: null,
+  amountSats: null,
+  price: null,
+  expires: null,
+  flaws: null,
+  unknown: null,
+  limits: null
+})
+
+function addCaveat(grant: Draft, caveats: readonly Uint8Array[], at: number, preimage: string): void {
+  const refuse = (message: string): void => {
+    grant.unknown ??= message
+  }
+  let text: string
+  try {
+    text = utf8.decode(caveats[at])
+  } catch {
+    return refuse('Unknown caveat: not UTF-8')
+  }
+  const equals = text.indexOf('=')
+  const name = equals < 0 ? text : text.slice(0, equals)
+  const value = equals < 0 ? '' : text.slice(equals + 1)
+  switch (name) {
+    case 'services':
+      grant.service = same(grant, name, grant.service, value)
+      break
+    case 'merchant_id':
+      grant.merchantId = same(grant, name, grant.merchantId, value)
+      break
+    case 'charge_id':
+      grant.chargeId = same(grant, name, grant.chargeId, value)
+      break
+    case 'price':
+      grant.price = same(grant, name, grant.price, value)
+      break
+    case 'path':
+      narrowPath(grant, value)
+      break
+    case 'amount_sats': {
+      const amount = wholeOf(grant, name, value)
+      if (grant.amountSats !== null && grant.amountSats !== amount) wider(grant, name)
+      else grant.amountSats = amount
+      break
     }
-    const equals = text.indexOf('=')
-    const name = equals < 0 ? text : text.slice(0, equals)
-    const value = equals < 0 ? '' : text.slice(equals + 1)
-    switch (name) {
-      case 'services':
-        this.#service = this.#same('services', this.#service, value)
-        break
-      case 'merchant_id':
-        this.#merchantId = this.#same('merchant_id', this.#merchantId, value)
-        break
-      case 'charge_id':
-        this.#chargeId = this.#same('charge_id', this.#chargeId, value)
-        break
-      case 'price':
-        this.#price = this.#same('price', this.#price, value)
-        break
-      case 'path':
-        this.#narrowPath(value)
-        break
-      case 'amount_sats':
-        this.#sameAmount(value)
-        break
-      case 'expires':
-        this.#narrowExpiry(value)
-        break
-      case 'preimage':
-        // The holder knows the preimage, so constant time is unnecessary.
-        if (value !== preimage) this.#refuse('The preimage caveat does not match the preimage')
-        break
-      case 'budget_msat':
-        this.#limit(withBudget(this.#limits, value, caveats, at))
-        break
-      case 'model':
-        this.#limits = withModels(this.#limits, value)
-        break
-      case 'label':
-        // Tells two keys with the same limits apart.
-        break
-      default:
-        this.#refuse(`Unknown caveat: ${printable(name)}`)
+    case 'expires': {
+      const expires = wholeOf(grant, name, value)
+      if (grant.expires !== null && expires > grant.expires) wider(grant, name)
+      else grant.expires = expires
+      break
     }
+    case 'preimage':
+      // The holder knows the preimage, so constant time is unnecessary.
+      if (value !== preimage) refuse('The preimage caveat does not match the preimage')
+      break
+    case 'budget_msat': {
+      const limits = withBudget(grant.limits, value, caveats, at)
+      if (typeof limits === 'string') refuse(limits)
+      else grant.limits = limits
+      break
+    }
+    case 'model':
+      grant.limits = withModels(grant.limits, value)
+      break
+    case 'label':
+      // Tells two keys with the same limits apart.
+      break
+    default:
+      refuse(`Unknown caveat: ${printable(name)}`)
   }
+}
 
-  finish(): Grant {
-    return Object.freeze({
-      service: this.#service,
-      path: this.#path,
-      merchantId: this.#merchantId,
-      chargeId: this.#chargeId,
-      amountSats: this.#amountSats,
-      price: this.#price,
-      expires: this.#expires,
-      flaws: this.#flaws === null ? null : Object.freeze(this.#flaws),
-      unknown: this.#unknown,
-      limits: this.#limits
-    })
-  }
+function same(grant: Draft, name: CaveatName, before: string | null, value: string): string {
+  if (value === '') flaw(grant, name, `Caveat ${name} has no value`)
+  else if (before !== null && before !== value) wider(grant, name)
+  return before ?? value
+}
 
-  #limit(limits: KeyLimits | string): void {
-    if (typeof limits === 'string') this.#refuse(limits)
-    else this.#limits = limits
-  }
+function narrowPath(grant: Draft, value: string): void {
+  if (value === '') flaw(grant, 'path', 'Caveat path has no value')
+  const { path } = grant
+  // For two wildcards covering also decides which is narrower.
+  if (path === null || path === value || (path.endsWith('/*') && pathCovers(path, value))) grant.path = value
+  else wider(grant, 'path')
+}
 
-  #same(name: CaveatName, before: string | null, value: string): string {
-    if (value === '') this.#flaw(name, `Caveat ${name} has no value`)
-    else if (before !== null && before !== value) this.#wider(name)
-    return before ?? value
-  }
+function wholeOf(grant: Draft, name: CaveatName, value: string): number {
+  if (WHOLE_NUMBER.test(value)) return Number(value)
+  flaw(grant, name, `Caveat ${name} is not a whole number`)
+  return 0
+}
 
-  #narrowPath(value: string): void {
-    if (value === '') this.#flaw('path', 'Caveat path has no value')
-    // For two wildcards covering also decides which is narrower.
-    const narrower =
-      this.#path === null || this.#path === value || (this.#path.endsWith('/*') && pathCovers(this.#path, value))
-    if (narrower) this.#path = value
-    else this.#wider('path')
-  }
+function wider(grant: Draft, name: CaveatName): void {
+  flaw(grant, name, `Repeated caveat ${name} is not equal to or narrower than the one before`)
+}
 
-  #sameAmount(value: string): void {
-    const amount = this.#number('amount_sats', value)
-    if (this.#amountSats !== null && this.#amountSats !== amount) this.#wider('amount_sats')
-    else this.#amountSats = amount
-  }
-
-  #narrowExpiry(value: string): void {
-    const expires = this.#number('expires', value)
-    if (this.#expires !== null && expires > this.#expires) this.#wider('expires')
-    else this.#expires = expires
-  }
-
-  #number(name: CaveatName, value: string): number {
-    if (WHOLE_NUMBER.test(value)) return Number(value)
-    this.#flaw(name, `Caveat ${name} is not a whole number`)
-    return 0
-  }
-
-  #wider(name: CaveatName): void {
-    this.#flaw(name, `Repeated caveat ${name} is not equal to or narrower than the one before`)
-  }
-
-  #flaw(name: CaveatName, message: string): void {
-    this.#flaws ??= {}
-    this.#flaws[name] ??= message
-  }
-
-  #refuse(message: string): void {
-    this.#unknown ??= message
-  }
+function flaw(grant: Draft, name: CaveatName, message: string): void {
+  grant.flaws = { [name]: message, ...grant.flaws }
 }
 
 // Holders choose names, which reach a header and a log.

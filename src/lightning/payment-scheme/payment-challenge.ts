@@ -107,18 +107,42 @@ function hmacOf(slots: PaymentIdSlots, key: Uint8Array): Buffer {
   )
 }
 
+/** What challenges of both intents are made of. */
+export type ChallengeLine = Pick<PaymentChallengeTerms, 'realm' | 'invoice' | 'expiresAt' | 'inOwnField'>
+
 /**
- * Makes `Payment id="…", realm="…", method="lightning", intent="charge", request="…", expires="…"[, digest="…"],
- * invoice="…", amount="…", currency="sat"`.
+ * Makes `Payment id="…", realm="…", method="lightning", intent="…", request="…", expires="…"[, digest="…"]`, with
+ * `after` at its end. It expires with its invoice.
  * @param key the current one of `KeyRing.paymentIdKeys`
+ * @throws PaymentChallengeError for a realm or a network that the scheme cannot express
+ */
+export function challengeLine(
+  { realm, invoice, expiresAt, inOwnField }: ChallengeLine,
+  intent: 'charge' | 'session',
+  request: string,
+  digest: string | null,
+  after: string,
+  key: Uint8Array
+): PaymentChallenge {
+  const realmError = checkRealm(realm)
+  if (realmError !== null) throw new PaymentChallengeError(realmError)
+  if (paymentNetwork(invoice.network) === null)
+    throw new PaymentChallengeError('The Payment scheme has no value for testnet invoices')
+  const expires = formatTimestamp(Math.floor(Math.min(expiresAt, invoice.expiresAt)))
+  const header = inOwnField === true ? PAYMENT_FIELD : null
+  const id = paymentId({ realm, method: 'lightning', intent, request, expires, digest, opaque: null, header }, key)
+  const line =
+    `Payment id="${id}", realm="${realm}", method="lightning", intent="${intent}", request="${request}", expires="${expires}"` +
+    `${digest === null ? '' : `, digest="${digest}"`}${headerParameter(header !== null)}${after}`
+  return { id, request, expires, header: line }
+}
+
+/**
+ * Makes a charge's line, which ends in `invoice="…", amount="…", currency="sat"`.
  * @throws PaymentChallengeError when the terms do not fit the invoice or the scheme
  */
 export function paymentChallenge(terms: PaymentChallengeTerms, key: Uint8Array): PaymentChallenge {
-  const { realm, invoice, amountSats, digest } = terms
-  const realmError = checkRealm(realm)
-  if (realmError !== null) throw new PaymentChallengeError(realmError)
-  const network = paymentNetwork(invoice.network)
-  if (network === null) throw new PaymentChallengeError('The Payment scheme has no value for testnet invoices')
+  const { invoice, amountSats, digest } = terms
   if (!Number.isSafeInteger(amountSats) || amountSats < 1) {
     throw new PaymentChallengeError(`The amount must be a positive whole number of satoshis, not ${amountSats}`)
   }
@@ -131,17 +155,14 @@ export function paymentChallenge(terms: PaymentChallengeTerms, key: Uint8Array):
     throw new PaymentChallengeError('The digest of a challenge must be sha-256=:<base64>:')
   }
   const amount = String(amountSats)
-  const request = encodeRequest(amount, invoice.text, network, invoice.paymentHash)
-  const expires = formatTimestamp(Math.floor(Math.min(terms.expiresAt, invoice.expiresAt)))
-  const inOwnField = terms.inOwnField === true
-  const header = inOwnField ? PAYMENT_FIELD : null
-  const slots = { realm, method: 'lightning', intent: 'charge', request, expires, digest, opaque: null, header }
-  const id = paymentId(slots, key)
-  const digestParameter = digest === null ? '' : `, digest="${digest}"`
-  const line =
-    `Payment id="${id}", realm="${realm}", method="lightning", intent="charge", request="${request}", expires="${expires}"` +
-    `${digestParameter}${headerParameter(inOwnField)}, invoice="${invoice.text}", amount="${amount}", currency="sat"`
-  return { id, request, expires, header: line }
+  return challengeLine(
+    terms,
+    'charge',
+    encodeRequest(amount, invoice.text, paymentNetwork(invoice.network) ?? '', invoice.paymentHash),
+    digest,
+    `, invoice="${invoice.text}", amount="${amount}", currency="sat"`,
+    key
+  )
 }
 
 /** base64url without padding of canonical JSON (RFC 8785). */

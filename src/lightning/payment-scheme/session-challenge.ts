@@ -1,15 +1,6 @@
 /** Server side of the `session` intent (draft-lightning-session-00). Ids are made as a charge's (`paymentId`). */
-import type { Invoice } from '../codecs/bolt11.ts'
-import { PAYMENT_FIELD } from '../../engine/message/payment-headers.ts'
 import { canonicalize } from './jcs.ts'
-import {
-  checkRealm,
-  headerParameter,
-  type PaymentChallenge,
-  PaymentChallengeError,
-  paymentId,
-  paymentNetwork
-} from './payment-challenge.ts'
+import { challengeLine, type ChallengeLine, type PaymentChallenge, PaymentChallengeError } from './payment-challenge.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 import { isHex32 } from '../codecs/hmac.ts'
 
@@ -25,15 +16,8 @@ export interface SessionTerms {
   readonly description: string | null
 }
 
-export interface SessionChallengeTerms extends SessionTerms {
-  /** Validated by `checkRealm`. */
-  readonly realm: string
-  /** The deposit's; its amount is the deposit. */
-  readonly invoice: Pick<Invoice, 'text' | 'network' | 'amountMsat' | 'paymentHash' | 'expiresAt'>
-  readonly expiresAt: number
-  /** Selects Payment-Authorization. */
-  readonly inOwnField?: boolean | undefined
-}
+/** The invoice is the deposit's; its amount is the deposit. */
+export type SessionChallengeTerms = SessionTerms & ChallengeLine
 
 /** Deposit in satoshis: as configured, else 20 units; at least one unit. */
 export function depositSats(unitSats: number, configured: number | null): number {
@@ -47,32 +31,14 @@ export function depositSats(unitSats: number, configured: number | null): number
  * @throws PaymentChallengeError when the terms do not fit the invoice or the scheme
  */
 export function sessionChallenge(terms: SessionChallengeTerms, key: Uint8Array): PaymentChallenge {
-  const { realm, invoice, unitSats, idleSeconds } = terms
-  const realmError = checkRealm(realm)
-  if (realmError !== null) throw new PaymentChallengeError(realmError)
-  if (paymentNetwork(invoice.network) === null)
-    throw new PaymentChallengeError('The Payment scheme has no value for testnet invoices')
+  const { invoice, unitSats, idleSeconds } = terms
   positive(unitSats, 'price of a unit in satoshis')
   positive(idleSeconds, 'idle timeout in seconds')
-  const deposit = wholeSats(invoice.amountMsat)
-  if (deposit < unitSats)
-    throw new PaymentChallengeError(`A deposit of ${deposit} satoshis does not pay for a unit of ${unitSats}`)
-  const request = encodeSessionRequest(terms, {
-    invoice: invoice.text,
-    sats: deposit,
-    paymentHash: invoice.paymentHash
-  })
-  const expires = formatTimestamp(Math.floor(Math.min(terms.expiresAt, invoice.expiresAt)))
-  const inOwnField = terms.inOwnField === true
-  const selected = inOwnField ? PAYMENT_FIELD : null
-  const id = paymentId(
-    { realm, method: 'lightning', intent: 'session', request, expires, digest: null, opaque: null, header: selected },
-    key
-  )
-  const header =
-    `Payment id="${id}", realm="${realm}", method="lightning", intent="session", request="${request}", ` +
-    `expires="${expires}"${headerParameter(inOwnField)}`
-  return { id, request, expires, header }
+  const sats = wholeSats(invoice.amountMsat)
+  if (sats < unitSats)
+    throw new PaymentChallengeError(`A deposit of ${sats} satoshis does not pay for a unit of ${unitSats}`)
+  const deposit = { invoice: invoice.text, sats, paymentHash: invoice.paymentHash }
+  return challengeLine(terms, 'session', encodeSessionRequest(terms, deposit), null, '', key)
 }
 
 /** BOLT 11 text, satoshis, and payment hash, which becomes the session's id. */
