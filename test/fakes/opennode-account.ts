@@ -69,19 +69,6 @@ export interface HeldWithdrawal {
   processedAt: number | null
 }
 
-/** A refund of an underpayment as it is kept. */
-export interface HeldRefund {
-  readonly id: string
-  readonly checkout_id: string
-  readonly address: string
-  readonly amount: string
-  readonly created_at: number
-  status: 'pending' | 'confirmed'
-  fee: string | null
-  tx: string | null
-  processed_at: string | null
-}
-
 const CHARGE_FIELDS = new Set([
   'amount',
   'currency',
@@ -111,7 +98,6 @@ const WITHDRAWAL_FIELDS = new Set([
   'auto_confirm',
   'custom_id'
 ])
-const REFUND_FIELDS = new Set(['checkout_id', 'address', 'email'])
 /** Satoshis of one whole unit. */
 const SATS_PER_UNIT: Readonly<Record<string, number>> = { USD: 2_000, EUR: 2_200, GBP: 2_500 }
 const LARGEST_INVOICE = 500_000_000
@@ -122,7 +108,6 @@ const LARGEST_INVOICE = 500_000_000
 export class FakeAccount {
   readonly charges = new Map<string, HeldCharge>()
   readonly withdrawals = new Map<string, HeldWithdrawal>()
-  readonly refunds = new Map<string, HeldRefund>()
   /** Satoshis. */
   balance = 0
   /** Whether withdrawals are listed with their `custom_id`, which is undocumented. */
@@ -320,48 +305,6 @@ export class FakeAccount {
       tx,
       fee: status === 'confirmed' ? 3 : 0,
       processedAt: status === 'confirmed' ? this.#seconds() : null
-    })
-  }
-
-  /** `POST /v1/refunds`: gives an underpayment back, less 200 satoshis. @throws Refusal 400, 404 */
-  createRefund(body: Readonly<Record<string, unknown>>): HeldRefund {
-    refuseUnknown(body, REFUND_FIELDS)
-    const { checkout_id: chargeId, address } = body
-    if (typeof chargeId !== 'string') throw new Refusal(400, 'checkout_id is required')
-    if (typeof address !== 'string' || !isBitcoinAddress(address, this.#network))
-      throw new Refusal(400, 'Invalid bitcoin address')
-    const charge = this.charge(chargeId)
-    if (charge.status !== 'underpaid') throw new Refusal(400, 'Only underpaid charges can be refunded')
-    charge.status = 'refunded'
-    const refund: HeldRefund = {
-      id: randomUUID(),
-      checkout_id: chargeId,
-      address,
-      amount: String(charge.amount - charge.missing),
-      created_at: this.#seconds(),
-      status: 'pending',
-      fee: null,
-      tx: null,
-      processed_at: null
-    }
-    this.refunds.set(refund.id, refund)
-    return refund
-  }
-
-  /** @throws Refusal 404 */
-  refund(id: string): HeldRefund {
-    const refund = this.refunds.get(id)
-    if (refund === undefined) throw new Refusal(404, 'Refund not found')
-    return refund
-  }
-
-  /** A refund has been broadcast. */
-  confirmRefund(id: string): HeldRefund {
-    return Object.assign(this.refund(id), {
-      status: 'confirmed',
-      fee: '200',
-      tx: randomBytes(32).toString('hex'),
-      processed_at: String(this.#seconds())
     })
   }
 

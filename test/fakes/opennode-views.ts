@@ -83,22 +83,6 @@ export function chargeForm(charge: HeldCharge): URLSearchParams {
   return form
 }
 
-/** The form that is posted about a withdrawal. */
-export function withdrawalForm(withdrawal: HeldWithdrawal): URLSearchParams {
-  return new URLSearchParams({
-    id: withdrawal.id,
-    type: withdrawal.type,
-    amount: String(withdrawal.amount),
-    reference: withdrawal.type === 'ln' ? withdrawal.destination : (withdrawal.tx ?? ''),
-    processed_at: String(withdrawal.processedAt ?? ''),
-    address: withdrawal.destination,
-    fee: String(withdrawal.fee),
-    status: withdrawal.status,
-    error: withdrawal.error ?? '',
-    hashed_order: signature(withdrawal.key, withdrawal.id)
-  })
-}
-
 /** `hashed_order`: signs the id alone. */
 export function signature(key: string, id: string): string {
   return createHmac('sha256', key).update(id).digest('hex')

@@ -1,8 +1,8 @@
 import type { InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startNodeServer, type NodeFault, type NodeRequest, type NodeServer } from './node-server.ts'
-import { FakeAccount, Refusal, type HeldCharge, type HeldWithdrawal } from './opennode-account.ts'
-import { chargeForm, chargeView, withdrawalForm, withdrawalView } from './opennode-views.ts'
+import { FakeAccount, Refusal, type HeldCharge } from './opennode-account.ts'
+import { chargeForm, chargeView, withdrawalView } from './opennode-views.ts'
 
 /** What a key may do; each level is chosen when the key is made. */
 export type Permission = 'Read' | 'Invoices' | 'Withdrawals'
@@ -148,12 +148,6 @@ export class FakeOpenNode {
     return await this.notify(charge, form)
   }
 
-  /** A withdrawal has got further; notifies where it was asked to. */
-  async moveWithdrawal(id: string, status: HeldWithdrawal['status'], error?: string): Promise<void> {
-    const withdrawal = this.account.moveWithdrawal(id, status, error)
-    if (withdrawal.callbackUrl !== null) await this.#post(withdrawal.callbackUrl, withdrawalForm(withdrawal))
-  }
-
   async close(): Promise<void> {
     await this.#server?.close()
   }
@@ -214,14 +208,7 @@ export class FakeOpenNode {
         on: /^GET \/v[12]\/withdrawal\/([^/]+)$/,
         needs: 'Read',
         run: ({ account, id }) => withdrawalView(account.withdrawal(id), account.listsCustomId)
-      },
-      { on: /^POST \/v1\/refunds$/, needs: 'Withdrawals', run: ({ account, body }) => account.createRefund(body) },
-      {
-        on: /^GET \/v1\/refunds$/,
-        needs: 'Read',
-        run: ({ account }) => [...account.refunds.values()].toReversed()
-      },
-      { on: /^GET \/v1\/refund\/([^/]+)$/, needs: 'Read', run: ({ account, id }) => account.refund(id) }
+      }
     ]
   }
 

@@ -46,10 +46,10 @@ void t.test('a refund over Lightning: accepted, in flight, confirmed with its fe
       }
     }
   ])
-  await fake.moveWithdrawal(payout.payoutId, 'processing')
+  fake.account.moveWithdrawal(payout.payoutId, 'processing')
   t.match(await provider.lookUpPayout(key, request, payout.payoutId), { status: 'processing', processedAt: null })
   clock.advance(3_000)
-  await fake.moveWithdrawal(payout.payoutId, 'confirmed')
+  fake.account.moveWithdrawal(payout.payoutId, 'confirmed')
   t.same(await provider.lookUpPayout(key, request, payout.payoutId), {
     payoutId: payout.payoutId,
     status: 'confirmed',
@@ -78,7 +78,7 @@ void t.test('a refund on chain of a charge that was paid over Lightning is a wit
     fake.requests.map(({ path, body }) => [path, body]),
     [['/v2/withdrawals', { type: 'chain', amount: 5_000, address: ADDRESS, custom_id: request.reference }]]
   )
-  await fake.moveWithdrawal(payoutId, 'confirmed')
+  fake.account.moveWithdrawal(payoutId, 'confirmed')
   const transactionHash = fake.account.withdrawal(payoutId).tx
   t.match(transactionHash, /^[0-9a-f]{64}$/)
   t.same(await provider.lookUpPayout(key, request, payoutId), {
@@ -154,7 +154,7 @@ for (const fault of LOST) {
         t.equal(fake.account.withdrawals.size, before + 1, 'it was taken once')
         const { payoutId = '' } = (await provider.lookUpPayout(key, request, null)) ?? {}
         t.equal(fake.account.withdrawal(payoutId).customId, request.reference)
-        await fake.moveWithdrawal(payoutId, 'confirmed')
+        fake.account.moveWithdrawal(payoutId, 'confirmed')
         t.match(await provider.lookUpPayout(key, request, null), { payoutId, status: 'confirmed' })
       }
       t.equal(fake.requests.filter(({ method }) => method === 'POST').length, 2)
@@ -201,7 +201,7 @@ void t.test('an earlier failed payout to the same invoice proves nothing about t
   const { fake, provider, lightning } = await setUp(t)
   const first = lightning('100000000000001')
   const { payoutId } = await provider.createPayout(key, first)
-  await fake.moveWithdrawal(payoutId, 'failed')
+  fake.account.moveWithdrawal(payoutId, 'failed')
   const second = { ...first, reference: '100000000000002' }
   for (const listed of [true, false]) {
     fake.account.listsCustomId = listed
