@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { schnorr } from '@noble/curves/secp256k1.js'
 import { WebSocketServer, type RawData, type WebSocket } from 'ws'
@@ -28,8 +27,6 @@ export interface FakeRelay {
   peak: number
   /** With what it refuses the next events of clients; null where it takes them. */
   refuses: string | null
-  /** With what it refuses an event that broke its connection before; null where it takes that. */
-  refusesAgain: string | null
   /** With what it refuses subscriptions. */
   closes: string | null
   /** It no longer says anything. */
@@ -38,8 +35,6 @@ export interface FakeRelay {
   readonly breaks: boolean[]
   /** Events that it took, duplicates among them. */
   readonly taken: NostrEvent[]
-  /** Ids of events that broke their connection. */
-  readonly broken: string[]
   /** What it keeps, of kinds that are replaced. */
   readonly kept: NostrEvent[]
   /** Sends an event to everybody who has subscribed to it. */
@@ -58,14 +53,8 @@ const HEX = /^[0-9a-f]{64}$/
 const MEMBERS = ['content', 'created_at', 'id', 'kind', 'pubkey', 'sig', 'tags']
 
 /** Starts a relay on loopback, strict in what it takes (NIP-01); it keeps nothing of ephemeral kinds. */
-export async function startFakeRelay(
-  take: Take,
-  {
-    port = 0,
-    tls = null
-  }: { readonly port?: number; readonly tls?: { readonly cert: string; readonly key: string } | null } = {}
-): Promise<FakeRelay> {
-  const listening = tls === null ? createServer() : createTlsServer(tls)
+export async function startFakeRelay(take: Take, { port = 0 }: { readonly port?: number } = {}): Promise<FakeRelay> {
+  const listening = createServer()
   const server = new WebSocketServer({ server: listening, maxPayload: 128 * 1024 })
   const subscriptions = new Map<WebSocket, Map<string, readonly Filter[]>>()
   const read = new Map<string, () => void>()
@@ -99,19 +88,17 @@ export async function startFakeRelay(
   }
 
   function accept(socket: WebSocket, event: NostrEvent): void {
-    const refusal = relay.refuses ?? (relay.broken.includes(event.id) ? relay.refusesAgain : null)
+    const refusal = relay.refuses
     if (refusal !== null) {
       send(socket, ['OK', event.id, false, refusal])
       return
     }
     if (relay.breaks.shift() === true) {
-      relay.broken.push(event.id)
       socket.terminate()
       return
     }
-    const isKnown = relay.taken.some(({ id }) => id === event.id)
     relay.taken.push(event)
-    send(socket, ['OK', event.id, true, isKnown ? 'duplicate: already have it' : ''])
+    send(socket, ['OK', event.id, true, ''])
     // The pong comes when the client has read it.
     read.set(event.id, () => {
       take(event, { drop: () => socket.terminate() })
@@ -145,17 +132,15 @@ export async function startFakeRelay(
   await once(listening, 'listening')
   const relay: FakeRelay = {
     // A server that listens on TCP has an address object.
-    url: `${tls === null ? 'ws' : 'wss'}://127.0.0.1:${(listening.address() as AddressInfo).port}`,
+    url: `ws://127.0.0.1:${(listening.address() as AddressInfo).port}`,
     connections: { now: 0, ever: 0 },
     most: 20,
     peak: 0,
     refuses: null,
-    refusesAgain: null,
     closes: null,
     isMute: false,
     breaks: [],
     taken: [],
-    broken: [],
     kept: [],
     publish: event => {
       for (const [socket, open] of subscriptions)

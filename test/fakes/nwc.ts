@@ -65,9 +65,7 @@ class Refusal extends Error {
 }
 
 /** Starts a wallet without Lightning and a relay on loopback: NIP-47 over NIP-44, or NIP-04 where it announces no other. */
-export async function startFakeNwc(
-  options: { clock?: Clock; port?: number; tls?: { readonly cert: string; readonly key: string } } = {}
-): Promise<FakeNwc> {
+export async function startFakeNwc(options: { clock?: Clock; port?: number } = {}): Promise<FakeNwc> {
   const clock = options.clock ?? systemClock
   const wallet = new NodeWallet(clock, 'regtest')
   const secret = randomBytes(32).toString('hex')

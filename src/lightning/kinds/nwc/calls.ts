@@ -187,9 +187,9 @@ export class NwcCalls {
     }
     const ask: NwcWallet['ask'] = async (method, parameters, accepts) => {
       const response = await once(method, parameters).catch(async (error: unknown) => {
-        const isLost =
-          error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)
-        if (!isLost || !READS.has(method) || limit.aborted) throw error
+        const isHarmless = error instanceof NothingSent || READS.has(method)
+        const isLost = error instanceof ProviderUnavailable && error.fault === 'network'
+        if (!isHarmless || !isLost || limit.aborted) throw error
         return await once(method, parameters)
       })
       const error = errorOf(response, secret)

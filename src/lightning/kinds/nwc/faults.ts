@@ -42,8 +42,9 @@ export function responseLost(): ProviderUnavailable {
   return unavailable('network', 'The connection to the relay of the nwc key broke.')
 }
 
-export function abusedBy(): ProviderUnavailable {
-  return unavailable('server', 'The relay of the nwc key floods this gateway or sends forged events.')
+export function abusedBy(): NothingSent {
+  const message = 'The relay of the nwc key floods this gateway or sends forged events.'
+  return new NothingSent(message, 5, undefined, 'server')
 }
 
 /** Connection failed. `cause` is a code or a few words, without an address. */
@@ -60,6 +61,6 @@ export function relayUnavailable(seconds: number): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', seconds, undefined, 'network')
 }
 
-function unavailable(fault: 'network' | 'timeout' | 'server', message: string): ProviderUnavailable {
+function unavailable(fault: 'network' | 'timeout', message: string): ProviderUnavailable {
   return new ProviderUnavailable(message, 5, undefined, fault)
 }

@@ -15,22 +15,14 @@ interface Waiting extends Ends<NostrEvent> {
   readonly event: NostrEvent
   readonly wallet: string
   readonly since: number
-  /** Sent on the present connection; on any; on an earlier one, whose relay may have forwarded it. */
-  isOut: boolean
   isSent: boolean
-  mayBeOut: boolean
   /** Taken by the relay, so the wallet may have it. */
   isTaken: boolean
-  /** On its second and last attempt. */
-  isAgain: boolean
 }
-
-const UNSENT = { isOut: false, isSent: false, mayBeOut: false, isTaken: false, isAgain: false }
 
 interface Query extends Ends<readonly NostrEvent[]> {
   readonly wallet: string
   readonly found: NostrEvent[]
-  isAgain: boolean
 }
 
 interface Listener extends Ends<void> {
@@ -59,8 +51,7 @@ const NEWS = 'news'
 /**
  * One relay over one WebSocket that all its connections share (NIP-01), opened on demand. Subscriptions precede
  * requests, since relays store no responses. They filter by author and request only, since wallets may omit our key.
- * Requests of one turn share a subscription. A request not taken before a disconnect is resent unchanged: one
- * signature, so wallets see one request.
+ * Requests of one turn share a subscription. A disconnect rejects all: callers repeat what is safe.
  */
 export class Relay {
   readonly #options: WebSocketOptions
@@ -98,7 +89,8 @@ export class Relay {
         event,
         wallet,
         since: this.#options.clock.monotonic(),
-        ...UNSENT,
+        isSent: false,
+        isTaken: false,
         ...after(() => {
           this.#forget(waiting)
         }, ends)
@@ -125,13 +117,12 @@ export class Relay {
         if (this.#queries.delete(name)) this.#send(['CLOSE', name])
         this.#rest()
       }
-      const query: Query = { wallet, found: [], isAgain: false, ...after(end, ends) }
+      const query: Query = { wallet, found: [], ...after(end, ends) }
       this.#queries.set(name, query)
       if (this.#ensure()) this.#query(name, query)
       return () => {
         query.reject(lateRelay())
-        // Its connection was already replaced.
-        if (!query.isAgain) this.#suspect(since)
+        this.#suspect(since)
       }
     })
   }
@@ -162,7 +153,7 @@ export class Relay {
   close(): void {
     this.#isClosed = true
     this.#connection?.end()
-    this.#lost(responseLost(), true)
+    this.#lost(unreached('it was closed'))
   }
 
   /** `begin` returns the cleanup for the time limit. */
@@ -220,7 +211,7 @@ export class Relay {
       if (!isCurrent()) return
       connection.end()
       this.#restsUntil = this.#options.clock.monotonic() + ABUSE_REST
-      this.#lost(abusedBy(), false)
+      this.#lost(abusedBy())
     })
     const connection = new WebSocketConnection(this.#options, {
       opened: () => {
@@ -233,8 +224,8 @@ export class Relay {
         this.#failures = 0
         if (gate.takes(text)) this.#hear(text)
       },
-      ended: (fault, wasOpen) => {
-        if (isCurrent()) this.#lost(fault, !wasOpen)
+      ended: fault => {
+        if (isCurrent()) this.#lost(fault)
       },
       looked: () => {
         const idle = this.#options.clock.monotonic() - this.#idleSince
@@ -251,14 +242,12 @@ export class Relay {
 
   /** Subscribes first; requests follow the relay's confirmation. */
   #go(): void {
-    while (this.#fresh.length > 0) {
-      const place = this.#place()
-      if (place === null) break
-      const [name, covered] = place
-      for (const waiting of this.#fresh.splice(0, MAX_REQUESTS - covered.size)) covered.add(waiting)
-      const all = [...covered]
-      const authors = [...new Set(all.map(({ wallet }) => wallet))]
-      this.#send(['REQ', name, { kinds: [KINDS.response], authors, '#e': all.map(({ event }) => event.id) }])
+    while (this.#fresh.length > 0 && this.#subscriptions.size < MAX_SUBSCRIPTIONS) {
+      const covered = this.#fresh.splice(0, MAX_REQUESTS)
+      const name = `r${++this.#count}`
+      this.#subscriptions.set(name, new Set(covered))
+      const authors = [...new Set(covered.map(({ wallet }) => wallet))]
+      this.#send(['REQ', name, { kinds: [KINDS.response], authors, '#e': covered.map(({ event }) => event.id) }])
     }
     if (!this.#isNewsStale) return
     this.#isNewsStale = false
@@ -269,16 +258,6 @@ export class Relay {
       '#p': [...new Set(listeners.map(({ client }) => client))]
     }
     this.#send(listeners.length === 0 ? ['CLOSE', NEWS] : ['REQ', NEWS, filter])
-  }
-
-  #place(): readonly [string, Set<Waiting>] | null {
-    if (this.#subscriptions.size < MAX_SUBSCRIPTIONS) {
-      const made = [`r${++this.#count}`, new Set<Waiting>()] as const
-      this.#subscriptions.set(...made)
-      return made
-    }
-    const [emptiest] = [...this.#subscriptions].toSorted(([, one], [, other]) => one.size - other.size)
-    return emptiest !== undefined && emptiest[1].size < MAX_REQUESTS ? emptiest : null
   }
 
   #query(name: string, { wallet }: Query): void {
@@ -333,8 +312,8 @@ export class Relay {
     const query = this.#queries.get(name)
     if (query !== undefined) return query.resolve(query.found)
     for (const waiting of this.#subscriptions.get(name) ?? []) {
-      if (waiting.isOut) continue
-      Object.assign(waiting, { isOut: true, isSent: true })
+      if (waiting.isSent) continue
+      waiting.isSent = true
       this.#gate?.onRequest()
       this.#send(['EVENT', waiting.event])
     }
@@ -344,7 +323,7 @@ export class Relay {
     const waiting = this.#waiting.get(id)
     if (waiting === undefined) return
     if (isAccepted || reason.startsWith('duplicate:')) waiting.isTaken = true
-    else waiting.reject(waiting.mayBeOut ? responseLost() : relayRefusal(reason))
+    else waiting.reject(relayRefusal(reason))
   }
 
   #refused(name: string, reason: string): void {
@@ -354,37 +333,20 @@ export class Relay {
       waiting.reject(waiting.isSent ? responseLost() : relayRefusal(reason))
   }
 
-  /** Handles a disconnect, or a failed connection (`isUnreached`). Requests not taken may be resent. */
-  #lost(fault: Error, isUnreached: boolean): void {
+  /** Handles a disconnect, or a failed connection. */
+  #lost(fault: Error): void {
     this.#connection = null
     this.#gate?.close()
     this.#fault = fault
     this.#subscriptions.clear()
-    // Followers come again in their own time.
-    for (const listener of this.#listeners) listener.reject(fault)
     // Reset by a relay's first message.
     const rest = this.#failures === 0 ? 0 : FIRST_REST * 2 ** Math.min(this.#failures - 1, 10)
     this.#failures++
     this.#restsUntil = Math.max(this.#restsUntil, this.#options.clock.monotonic() + Math.min(rest, LONGEST_REST))
-    if (isUnreached) this.#refuse(fault)
-    else this.#askAgain()
-    if (!this.#isClosed && !this.isIdle) this.#ensure()
+    this.#refuse(fault)
   }
 
-  #askAgain(): void {
-    const waiting = [...this.#waiting.values()]
-    this.#fresh = waiting.filter(({ isTaken, isAgain }) => !isTaken && !isAgain)
-    for (const one of waiting) {
-      if (one.isTaken || one.isAgain) one.reject(one.isSent ? responseLost() : unreached('it breaks every connection'))
-      Object.assign(one, { isAgain: true, mayBeOut: one.isSent, isOut: false })
-    }
-    for (const query of this.#queries.values()) {
-      if (query.isAgain) query.reject(responseLost())
-      query.isAgain = true
-    }
-  }
-
-  /** Rejects all. Requests sent on an earlier connection may have arrived. */
+  /** Rejects all, which callers repeat where that is safe. What was sent may have arrived. */
   #refuse(fault: Error): void {
     for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? responseLost() : fault)
     for (const one of [...this.#queries.values(), ...this.#listeners]) one.reject(fault)
@@ -395,7 +357,7 @@ export class Relay {
     const connection = this.#connection
     if (connection === null || connection.heardAt > since) return
     connection.end()
-    this.#lost(responseLost(), false)
+    this.#lost(unreached('it fell silent'))
   }
 }
 
