@@ -108,7 +108,7 @@ function hmacOf(slots: PaymentIdSlots, key: Uint8Array): Buffer {
 }
 
 /** What challenges of both intents are made of. */
-export type ChallengeLine = Pick<PaymentChallengeTerms, 'realm' | 'invoice' | 'expiresAt' | 'inOwnField'>
+export type LineTerms = Pick<PaymentChallengeTerms, 'realm' | 'invoice' | 'expiresAt' | 'inOwnField'>
 
 /**
  * Makes `Payment id="…", realm="…", method="lightning", intent="…", request="…", expires="…"[, digest="…"]`, with
@@ -117,7 +117,7 @@ export type ChallengeLine = Pick<PaymentChallengeTerms, 'realm' | 'invoice' | 'e
  * @throws PaymentChallengeError for a realm or a network that the scheme cannot express
  */
 export function challengeLine(
-  { realm, invoice, expiresAt, inOwnField }: ChallengeLine,
+  { realm, invoice, expiresAt, inOwnField }: LineTerms,
   intent: 'charge' | 'session',
   request: string,
   digest: string | null,

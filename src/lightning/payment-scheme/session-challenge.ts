@@ -1,6 +1,6 @@
 /** Server side of the `session` intent (draft-lightning-session-00). Ids are made as a charge's (`paymentId`). */
 import { canonicalize } from './jcs.ts'
-import { challengeLine, type ChallengeLine, type PaymentChallenge, PaymentChallengeError } from './payment-challenge.ts'
+import { challengeLine, type LineTerms, type PaymentChallenge, PaymentChallengeError } from './payment-challenge.ts'
 import { formatTimestamp } from '../codecs/timestamp.ts'
 import { isHex32 } from '../codecs/hmac.ts'
 
@@ -17,7 +17,7 @@ export interface SessionTerms {
 }
 
 /** The invoice is the deposit's; its amount is the deposit. */
-export type SessionChallengeTerms = SessionTerms & ChallengeLine
+export type SessionChallengeTerms = SessionTerms & LineTerms
 
 /** Deposit in satoshis: as configured, else 20 units; at least one unit. */
 export function depositSats(unitSats: number, configured: number | null): number {
