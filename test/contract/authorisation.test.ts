@@ -361,7 +361,6 @@ const rows: Readonly<Record<string, Row>> = {
       }
     }
   },
-  renamePasskey: { ...notSignedIn, body: { name: 'Phone' } },
   removePasskey: notSignedIn,
   takeFirstKey: {
     other: 409,

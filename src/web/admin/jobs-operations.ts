@@ -68,10 +68,7 @@ export async function jobsReport(
 ): Promise<JobsReport> {
   const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ ...filter, page, size: JOBS_PAGE })])
   return {
-    queues: queues.map(({ lastDone, lastFailed: _lastFailed, overdue: _overdue, ...one }) => ({
-      ...one,
-      lastDone: iso(lastDone)
-    })),
+    queues: queues.map(one => ({ ...one, lastDone: iso(one.lastDone) })),
     jobs: list.jobs.map(view),
     hasMore: list.more
   }
@@ -82,14 +79,14 @@ export async function retryJob(jobs: Pick<Jobs, 'retry'>, { id, queue }: Static<
   if (!(await jobs.retry(queue, id))) throw new ShortError(RESOURCE_NOT_FOUND, 'Failed job not found')
 }
 
-function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): JobsReport['jobs'][number] {
+function view(job: JobView): JobsReport['jobs'][number] {
   return {
     ...job,
-    data: JSON.stringify(data ?? null),
-    createdAt: iso(createdAt),
-    dueAt: iso(dueAt),
-    startedAt: iso(startedAt),
-    endedAt: iso(endedAt)
+    data: JSON.stringify(job.data ?? null),
+    createdAt: iso(job.createdAt),
+    dueAt: iso(job.dueAt),
+    startedAt: iso(job.startedAt),
+    endedAt: iso(job.endedAt)
   }
 }
 

@@ -172,12 +172,7 @@ export function configurationOperations({
             reload:
               reload === null
                 ? null
-                : {
-                    at: iso(reload.at),
-                    isUsed: reload.problem === null,
-                    problem: reload.problem,
-                    changes: [...reload.changes]
-                  },
+                : { ...reload, at: iso(reload.at), isUsed: reload.problem === null, changes: [...reload.changes] },
             warnings: config.warnings.map(({ message }) => message)
           }
         }
@@ -194,10 +189,7 @@ function routeView(
   day: MeasuredStep | undefined,
   faults: readonly FaultSum[]
 ): LiveRoute {
-  const measured = (step: MeasuredStep | undefined) => {
-    const { route: _name, ...view } = routeTrafficView(route.name, step ?? nothingMeasured())
-    return view
-  }
+  const measured = (step: MeasuredStep | undefined) => routeTrafficView(route.name, step ?? nothingMeasured())
   return {
     name: route.name,
     host: route.match.host ?? null,
@@ -212,14 +204,7 @@ function routeView(
     day: measured(day),
     faults: faults
       .filter(fault => fault.route === route.name)
-      .map(({ status, message, times, firstAt, lastAt, correlationId }) => ({
-        status,
-        message,
-        times,
-        firstAt: iso(firstAt),
-        lastAt: iso(lastAt),
-        correlationId
-      }))
+      .map(({ firstAt, lastAt, ...fault }) => ({ ...fault, firstAt: iso(firstAt), lastAt: iso(lastAt) }))
   }
 }
 

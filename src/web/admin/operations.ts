@@ -21,7 +21,7 @@ import {
   Rejection
 } from './schema.ts'
 import { Administration, type AdministrationDependencies } from './service.ts'
-import { known, knownPending, merchantIdOf, pendingIdOf, pendingView } from './views.ts'
+import { idOf, known, PENDING, pendingView } from './views.ts'
 import { iso } from '../../engine/formats/iso-time.ts'
 
 // Malformed ids are 404 like unknown ones (decision 10).
@@ -156,6 +156,22 @@ function nextQuery(
   ).toString()
 }
 
+const ACTS = [
+  {
+    id: 'adminDeactivateMerchant',
+    act: 'deactivate',
+    summary: 'Deactivate a merchant; its key stops working immediately',
+    description:
+      'The account sells nothing from then on and its key is refused. Nothing is deleted; payments that were made are still reported.'
+  },
+  {
+    id: 'adminReactivateMerchant',
+    act: 'reactivate',
+    summary: 'Reactivate a merchant; its key works again',
+    description: 'Takes a deactivation back: the same key works again, with the flags that the account had.'
+  }
+] as const
+
 function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] {
   return [
     defineOperation({
@@ -170,40 +186,26 @@ function acts({ clock, merchants }: AdministrationDependencies): AnyOperation[] 
       params: MerchantId,
       responses: { 200: { description: 'The new key, shown only once.', schema: RegeneratedKey }, 404: missing },
       handle: async ({ params }) => {
-        const { merchant, apiKey } = known(await merchants.regenerateKey(merchantIdOf(params.merchantId)))
+        const { merchant, apiKey } = known(await merchants.regenerateKey(idOf(params.merchantId)))
         const regeneratedAt = iso(merchant.keyRotatedAt ?? clock.now())
         return { status: 200, body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt } }
       }
     }),
-    defineOperation({
-      ...adminOperation,
-      id: 'adminDeactivateMerchant',
-      method: 'POST',
-      path: '/api/admin/merchants/:merchantId/deactivate',
-      summary: 'Deactivate a merchant; its key stops working immediately',
-      description:
-        'The account sells nothing from then on and its key is refused. Nothing is deleted; payments that were made are still reported.',
-      params: MerchantId,
-      responses: { 204: { description: 'Deactivated, also when it was already.' }, 404: missing },
-      handle: async ({ params }) => {
-        known(await merchants.deactivate(merchantIdOf(params.merchantId)))
-        return { status: 204, body: null }
-      }
-    }),
-    defineOperation({
-      ...adminOperation,
-      id: 'adminReactivateMerchant',
-      method: 'POST',
-      path: '/api/admin/merchants/:merchantId/reactivate',
-      summary: 'Reactivate a merchant; its key works again',
-      description: 'Takes a deactivation back: the same key works again, with the flags that the account had.',
-      params: MerchantId,
-      responses: { 204: { description: 'Reactivated, also when it was active.' }, 404: missing },
-      handle: async ({ params }) => {
-        known(await merchants.reactivate(merchantIdOf(params.merchantId)))
-        return { status: 204, body: null }
-      }
-    })
+    ...ACTS.map(({ id, act, ...of }) =>
+      defineOperation({
+        ...adminOperation,
+        ...of,
+        id,
+        method: 'POST',
+        path: `/api/admin/merchants/:merchantId/${act}`,
+        params: MerchantId,
+        responses: { 204: { description: 'Done, also when it was so already.' }, 404: missing },
+        handle: async ({ params }) => {
+          known(await merchants[act](idOf(params.merchantId)))
+          return { status: 204, body: null }
+        }
+      })
+    )
   ]
 }
 
@@ -239,7 +241,7 @@ function pendingSubscriptions(administration: Administration, { store }: Adminis
       responses: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
       handle: async ({ params }) => ({
         status: 200,
-        body: pendingView(knownPending(await store.byId(pendingIdOf(params.id))))
+        body: pendingView(known(await store.byId(idOf(params.id, PENDING)), PENDING))
       })
     }),
     defineOperation({

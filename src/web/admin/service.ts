@@ -31,10 +31,9 @@ import {
   type AccountSettings,
   writeSettings,
   givenKey,
+  idOf,
   known,
-  knownPending,
-  merchantIdOf,
-  pendingIdOf
+  PENDING
 } from './views.ts'
 
 export interface AdministrationDependencies {
@@ -58,23 +57,17 @@ export class Administration {
     this.#dependencies = dependencies
   }
 
-  /** Newest first: all, or one page with `limit` or `after`, with the total count. */
-  async merchants(query: MerchantQuery = {}): Promise<{
-    readonly list: MerchantSummary[]
-    readonly total: number
-    readonly next: { readonly limit: number; readonly after: number } | null
-  }> {
+  /** Newest first: all, or one page with `limit` or `after`, with the total count and the parameters of the next page. */
+  async merchants({ limit: wanted, after, ...filter }: MerchantQuery = {}) {
     const { store } = this.#dependencies
-    const { search = null, isActive = null, planTier: tier = null } = query
-    const filter = { search, isActive, tier }
-    if (query.limit === undefined && query.after === undefined) {
+    if (wanted === undefined && after === undefined) {
       const list = (await store.merchants(filter)).map(accountHead)
       return { list, total: list.length, next: null }
     }
-    const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
+    const limit = Math.min(Math.max(wanted ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
     // One more row reveals a next page.
     const [found, total] = await Promise.all([
-      store.merchants(filter, { limit: limit + 1, after: query.after ?? null }),
+      store.merchants(filter, { limit: limit + 1, after }),
       store.countMerchants(filter)
     ])
     const list = found.slice(0, limit).map(accountHead)
@@ -83,20 +76,15 @@ export class Administration {
   }
 
   async *merchantPages(query: MerchantQuery): AsyncGenerator<readonly MerchantSummary[]> {
-    for (let after = query.after; ;) {
-      const { list, next } = await this.merchants({
-        ...query,
-        limit: MERCHANT_PAGE.most,
-        ...(after === undefined ? {} : { after })
-      })
-      yield list
-      if (next === null) return
-      after = next.after
+    for (let next: MerchantQuery | null = { limit: MERCHANT_PAGE.most }; next !== null;) {
+      const page: Awaited<ReturnType<Administration['merchants']>> = await this.merchants({ ...query, ...next })
+      yield page.list
+      next = page.next
     }
   }
 
   async merchant(idText: string): Promise<MerchantDetail> {
-    const merchant = known(await this.#dependencies.merchants.byId(merchantIdOf(idText)))
+    const merchant = known(await this.#dependencies.merchants.byId(idOf(idText)))
     const account = await this.#dependencies.account(merchant)
     return {
       ...account,
@@ -126,7 +114,7 @@ export class Administration {
    * wrong length
    */
   async update(idText: string, change: MerchantChange): Promise<ChangedMerchant> {
-    const id = merchantIdOf(idText)
+    const id = idOf(idText)
     const settings = this.#settings(change)
     const tier = change.planTier === undefined ? null : parseTier(change.planTier)
     const subscription = subscriptionOf(change)
@@ -160,7 +148,7 @@ export class Administration {
    * @throws ShortError 404, 400 when already processed, for a blank provider key or a refused callback URL
    */
   async approve(idText: string, approval: Approval): Promise<CreatedMerchant | LinkedMerchant> {
-    const id = pendingIdOf(idText)
+    const id = idOf(idText, PENDING)
     const settings = this.#settings(approval)
     const account = await this.#dependencies.database.transaction(async tx => {
       const subscription = await this.#waiting(tx, id)
@@ -185,7 +173,7 @@ export class Administration {
 
   /** @throws ShortError 404, 400 when already processed */
   async reject(idText: string, reason: string | null): Promise<void> {
-    const id = pendingIdOf(idText)
+    const id = idOf(idText, PENDING)
     await this.#dependencies.database.transaction(async tx => {
       await this.#waiting(tx, id)
       await this.#dependencies.store.review(tx, id, { state: 'rejected', at: this.#dependencies.clock.now(), reason })
@@ -193,7 +181,7 @@ export class Administration {
   }
 
   async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
-    const subscription = knownPending(await this.#dependencies.store.lock(tx, id))
+    const subscription = known(await this.#dependencies.store.lock(tx, id), PENDING)
     if (subscription.state !== 'pending')
       throw new ShortError(INVALID_STATE, `This pending subscription has already been ${subscription.state}`)
     return subscription

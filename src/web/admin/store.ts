@@ -11,27 +11,16 @@ import {
   type Records
 } from '../../platform/database/rows.ts'
 import type { HeadFields } from '../../accounts/merchants/account.ts'
-import { resolveTier, storedTiers, type PlanTier } from '../../accounts/merchants/plans.ts'
+import { resolveTier, storedTiers } from '../../accounts/merchants/plans.ts'
 import { headColumns } from '../../accounts/merchants/schema.ts'
-import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
+import type { MerchantQuery, NewPendingSubscription, PendingSubscription } from './schema.ts'
 
 export type Review =
   | { readonly state: 'approved'; readonly at: number; readonly merchantId: number }
   | { readonly state: 'rejected'; readonly at: number; readonly reason: string | null }
 
-export interface MerchantPage {
-  readonly limit: number
-  /** Last account of the previous page; null for the first page. */
-  readonly after: number | null
-}
-
-/** Null members do not filter. */
-export interface MerchantFilter {
-  /** Case-insensitive substring of name or address; or the id. */
-  readonly search: string | null
-  readonly isActive: boolean | null
-  readonly tier: PlanTier | null
-}
+/** Absent members do not filter; `search` is a case-insensitive part of name or address, or the id. */
+type MerchantFilter = Pick<MerchantQuery, 'search' | 'isActive' | 'planTier'>
 
 const listedRows: Records<HeadFields> = records(headColumns)
 
@@ -64,10 +53,10 @@ export class SqlAdminStore {
   }
 
   /** Newest first, without sealed columns: all, or at most `limit` after the account `after`. */
-  async merchants(filter: MerchantFilter, page?: MerchantPage): Promise<HeadFields[]> {
+  async merchants(filter: MerchantFilter, page?: { limit: number; after: number | undefined }): Promise<HeadFields[]> {
     const sql = this.#sql
     const following =
-      page === undefined || page.after === null
+      page?.after === undefined
         ? sql``
         : sql`and (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
     return await listedRows.all(sql`
@@ -76,15 +65,14 @@ export class SqlAdminStore {
       order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`)
   }
 
-  #which({ search, isActive, tier: wanted }: MerchantFilter) {
+  #which({ search, isActive, planTier: wanted }: MerchantFilter) {
     const sql = this.#sql
-    const like = search === null ? null : containing(search)
     // Test accounts have negative ids.
     return sql`id > 0
-      ${like === null ? sql`` : sql`and (name ilike ${like} or email ilike ${like} or id::text = ${search})`}
-      ${isActive === null ? sql`` : sql`and is_active = ${isActive}`}
+      ${search === undefined ? sql`` : sql`and (name ilike ${containing(search)} or email ilike ${containing(search)} or id::text = ${search})`}
+      ${isActive === undefined ? sql`` : sql`and is_active = ${isActive}`}
       ${
-        wanted === null
+        wanted === undefined
           ? sql``
           : wanted === 'free'
             ? sql`and (plan_tier is null or plan_tier <> all(${[...storedTiers('individual'), ...storedTiers('l402')]}::text[]))`

@@ -16,21 +16,18 @@ export function linkMessage(merchant: Merchant, kept: readonly string[]): string
   return parts.join(' ')
 }
 
-export function pendingView(subscription: PendingSubscription): PendingSubscriptionView {
+export function pendingView({
+  state,
+  createdAt,
+  reviewedAt,
+  ...subscription
+}: PendingSubscription): PendingSubscriptionView {
   return {
-    id: subscription.id,
-    email: subscription.email,
-    customerName: subscription.customerName,
-    billingCustomerId: subscription.billingCustomerId,
-    billingSubscriptionId: subscription.billingSubscriptionId,
-    planTier: subscription.planTier,
-    subscriptionStatus: subscription.subscriptionStatus,
-    createdAt: iso(subscription.createdAt),
-    isApproved: subscription.state === 'approved',
-    isRejected: subscription.state === 'rejected',
-    reviewedAt: iso(subscription.reviewedAt),
-    rejectionReason: subscription.rejectionReason,
-    linkedMerchantId: subscription.linkedMerchantId
+    ...subscription,
+    createdAt: iso(createdAt),
+    isApproved: state === 'approved',
+    isRejected: state === 'rejected',
+    reviewedAt: iso(reviewedAt)
   }
 }
 
@@ -73,27 +70,17 @@ export function givenKey(text: string | undefined): Secret<string> | null {
   return new Secret(text)
 }
 
-export function known<T>(found: T | null): T {
-  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
-  return found
-}
+export const PENDING = 'Pending subscription'
+type Subject = 'Merchant' | typeof PENDING
 
-export function knownPending<T>(found: T | null): T {
-  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Pending subscription not found')
+/** @throws ShortError 404 */
+export function known<T>(found: T | null, what: Subject = 'Merchant'): T {
+  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, `${what} not found`)
   return found
 }
 
 /** @throws ShortError 404, also for a malformed one (decision 10) */
-export function merchantIdOf(text: string): number {
-  return known(idOf(text))
-}
-
-/** @throws ShortError 404, also for a malformed one (decision 10) */
-export function pendingIdOf(text: string): number {
-  return knownPending(idOf(text))
-}
-
-function idOf(text: string): number | null {
+export function idOf(text: string, what?: Subject): number {
   const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
-  return isRowId(id) ? id : null
+  return known(isRowId(id) ? id : null, what)
 }

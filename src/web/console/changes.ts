@@ -135,6 +135,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   removePasskey: t('Removed a passkey'),
   removePrimaryKey: t('Removed the primary provider key'),
   removeWebhookEndpoint: t('Removed a webhook endpoint'),
+  // No longer an operation; older entries have it.
   renamePasskey: t('Renamed a passkey'),
   requestMagicLink: t('Requested a sign-in link'),
   resendWebhookDelivery: t('Resent a webhook'),

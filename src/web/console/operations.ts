@@ -12,7 +12,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { readersWorth } from '../kit/reader-money.ts'
 import { formToken } from '../sign-in/cookie.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
-import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
+import { asHtml, html, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
 import type { Console, PageRequest, ConsolePage, RedirectTo, FormProblem, PageContent } from './page.ts'
@@ -39,7 +39,6 @@ export interface ConsoleDependencies {
 /** Longest form in bytes, a price list. */
 const MOST_FORM = 65_536
 
-const asHtml = (description: string) => ({ description, mediaType: HTML_TYPE })
 const FAILED = {
   400: asHtml('What the address asks for is wrong, and why.'),
   403: asHtml('What the plan, or the role in the account, does not let see.'),

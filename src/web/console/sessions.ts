@@ -6,8 +6,8 @@ import type { Console, ConsolePage, PageRequest } from './page.ts'
 import { action, badge, table, danger, input } from './parts.ts'
 import { timeOf } from './words.ts'
 import type { VNode } from 'preact'
-import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/schema.ts'
-import { ApiRefusal, expectUnchanged } from './api.ts'
+import type { PasskeyList } from '../sign-in/passkeys/schema.ts'
+import { ApiRefusal } from './api.ts'
 
 export function sessionsPage(console: Console): ConsolePage {
   return {
@@ -77,7 +77,7 @@ export function passkeysPage(console: Console): ConsolePage {
   return {
     id: console === 'merchant' ? 'getConsolePasskeys' : 'getOperatorPasskeys',
     path,
-    summary: 'The passkeys that you sign in with: adding, naming and removing them',
+    summary: 'The passkeys that you sign in with: adding and removing them',
     async show({ api, root }) {
       const { canAdd, passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
       return {
@@ -110,34 +110,22 @@ export function passkeysPage(console: Console): ConsolePage {
             passkeys,
             html`<p>No passkeys yet. A passkey is stored on your phone, computer or security key.</p>`
           )}
-          ${passkeys.length === 0 ? null : html`<section aria-labelledby="change"><h2 id="change">Rename or remove</h2>${passkeys.map(changeOf)}</section>`}`
+          ${passkeys.length === 0 ? null : html`<section aria-labelledby="change"><h2 id="change">Remove</h2>${passkeys.map(removalOf)}</section>`}`
       }
     },
     async act({ api, form }) {
-      const passkeyId = form.text('passkeyId')
-      const target = `/api/auth/passkeys/${encodeURIComponent(passkeyId)}`
-      if (form.get('do') === 'remove') {
-        await api.delete(target)
-        return { to: path, done: 'removed' }
-      }
-      const { passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
-      expectUnchanged(form, passkeys.find(one => one.passkeyId === passkeyId)?.name ?? '')
-      await api.put(target, { name: form.text('name') })
-      return { to: path, done: 'saved' }
+      await api.delete(`/api/auth/passkeys/${encodeURIComponent(form.text('passkeyId'))}`)
+      return { to: path, done: 'removed' }
     }
   }
 }
 
-function changeOf({ passkeyId, name, isCurrent }: PasskeyView) {
-  const id = `name-${passkeyId}`
-  const words = isCurrent
-    ? 'You are signed in with this passkey. Removing it signs you out here and everywhere it was used.'
-    : 'It can no longer be used to sign in, and its sessions end.'
-  return html`
-    <form method="post" class="filter">
-      <input type="hidden" name="passkeyId" value=${passkeyId} /><input type="hidden" name="was" value=${name} />
-      <div class="input"><label for=${id}>Name of <bdi>${name}</bdi></label><input id=${id} name="name" value=${name} required maxlength="100" /></div>
-      <button class="button small second" type="submit">Save<span class="unseen"> the name of ${name}</span></button>
-    </form>
-    ${danger(t`Remove ${name}`, words, action('Remove', { do: 'remove', passkeyId }, { isDanger: true, what: name }))}`
+function removalOf({ passkeyId, name, isCurrent }: PasskeyList['passkeys'][number]) {
+  return danger(
+    t`Remove ${name}`,
+    isCurrent
+      ? 'You are signed in with this passkey. Removing it signs you out here and everywhere it was used.'
+      : 'It can no longer be used to sign in, and its sessions end.',
+    action('Remove', { passkeyId }, { isDanger: true, what: name })
+  )
 }

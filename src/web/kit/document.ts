@@ -42,6 +42,11 @@ function translatedTemplate(strings: TemplateStringsArray): TranslatedTemplate {
 
 export const HTML_TYPE = 'text/html; charset=utf-8'
 
+/** Response of an operation that is a page. */
+export function asHtml(description: string) {
+  return { description, mediaType: HTML_TYPE }
+}
+
 const ONE_UP = '../'
 
 /**

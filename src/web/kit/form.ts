@@ -25,7 +25,7 @@ export class SentForm extends URLSearchParams {
 }
 
 /** Form of a request; empty without one or above `most` bytes. */
-export async function sentForm(ctx: Context, most: number): Promise<SentForm> {
+export async function sentForm(ctx: Context, most = 4096): Promise<SentForm> {
   const type = ctx.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
   if (type !== FORM_TYPE || (ctx.body.length ?? 0) > most) return new SentForm()
   const bytes = await ctx.body.bytes()

@@ -10,14 +10,10 @@ import { asOf, statusAt } from '../../payments/payments/changes.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { assetNames, assetOperations } from '../kit/assets.ts'
-import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
-import { missingPage, payPage, paymentStatusAddress, linkPageOperations, type PaymentLinkPages } from './pay-page.ts'
+import { FORM_PAGE_HEADERS, asHtml, PAGE_HEADERS } from '../kit/document.ts'
+import { missingPage, payPage, linkPageOperations, type PaymentLinkPages } from './pay-page.ts'
 import { isFinalStatus } from './pay-view.ts'
 import { paymentEvents } from './payment-events.ts'
-
-export function openPages(dependencies: PayPageDependencies) {
-  return { operations: pageOperations(dependencies) }
-}
 
 export interface PayPageDependencies {
   readonly payments: {
@@ -43,8 +39,15 @@ const TOKEN = /^[\w.-]{43,300}$/
 
 const PayToken = Type.Object({ payToken: Type.String() })
 
-/** Hosted checkout page, its events and assets. The address is the only authorization. */
-export function pageOperations(dependencies: PayPageDependencies): AnyOperation[] {
+const common = {
+  tag: 'pages',
+  access: 'public',
+  mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+  params: PayToken
+} as const
+
+/** Opens the hosted checkout page, its events and assets. The address is the only authorization. */
+export function openPages(dependencies: PayPageDependencies): { readonly operations: AnyOperation[] } {
   const { payments, clock, log } = dependencies
   const assets = assetNames()
   const missing = () => ({ status: 404, body: missingPage(assets), headers: PAGE_HEADERS })
@@ -56,22 +59,19 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
     if (found === null) throw notFound()
     return found
   }
-  return [
+  const operations = [
     defineOperation({
+      ...common,
       id: 'getPayPage',
       method: 'GET',
       path: '/pay/:payToken',
-      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'The hosted checkout page of a payment',
       description:
         'The invoice as a code to scan, with amount and time left; it follows the payment and leads on to successUrl. ' +
         'Anyone with the address sees the invoice: treat it as a secret.',
-      tag: 'pages',
-      access: 'public',
-      params: PayToken,
       responses: {
-        200: { description: 'The page; also of payments that are paid or have expired.', mediaType: HTML_TYPE },
-        404: { description: 'A page that says that there is no such payment.', mediaType: HTML_TYPE }
+        200: asHtml('The page; also of payments that are paid or have expired.'),
+        404: asHtml('A page that says that there is no such payment.')
       },
       async handle({ ctx, params }) {
         const found = await find(params.payToken)
@@ -86,31 +86,18 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
             : null
         return {
           status: 200,
-          body: payPage(
-            {
-              payment,
-              merchantName: found.payee,
-              now,
-              sandboxCommand,
-              sandboxAction,
-              statusAddress: found.statusAddress
-            },
-            assets
-          ),
+          body: payPage({ payment, merchantName: found.payee, now, sandboxCommand, sandboxAction }, assets),
           headers: sandboxAction === null ? PAGE_HEADERS : FORM_PAGE_HEADERS
         }
       }
     }),
     defineOperation({
+      ...common,
       id: 'followPayment',
       method: 'GET',
       path: '/pay/:payToken/events',
-      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: "Changes of a payment's status as server-sent events",
       description: 'Keeps a pay page up to date. After a reconnect the stream starts with the current status.',
-      tag: 'pages',
-      access: 'public',
-      params: PayToken,
       responses: {
         200: {
           description:
@@ -131,15 +118,12 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
       }
     }),
     defineOperation({
+      ...common,
       id: 'getPayStatus',
       method: 'GET',
       path: '/pay/:payToken/status',
-      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'The status of a pay page, for anyone who has its URL',
       description: 'For pages that cannot follow events: ask every few seconds.',
-      tag: 'pages',
-      access: 'public',
-      params: PayToken,
       responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
         404: 'There is no such payment.'
@@ -150,17 +134,15 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
       }
     }),
     defineOperation({
+      ...common,
       id: 'payOnPayPage',
       method: 'POST',
       path: '/pay/:payToken/sandbox',
-      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'Pay what a pay page shows at the sandbox, by the button of the page',
       description:
         "Does what POST /sandbox/pay does, for a browser on the gateway's own machine, without a program. There is no such button on " +
         'invoices of real providers.',
       tag: 'Sandbox',
-      access: 'public',
-      params: PayToken,
       responses: {
         303: { description: 'Paid, or it could not be paid any more; the page at `Location` shows which.' },
         403: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.',
@@ -179,6 +161,7 @@ export function pageOperations(dependencies: PayPageDependencies): AnyOperation[
     ...linkPageOperations(dependencies.links, assets),
     ...assetOperations()
   ]
+  return { operations }
 }
 
 /** The payable of a token: a payment, else another source's. */
@@ -191,11 +174,11 @@ async function shownBy(
     const payee = await merchants.byId(payment.merchantId)
     if (payee === null)
       throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
-    return { payable: payment, payee: payee.name, statusAddress: paymentStatusAddress(payment.invoiceId) }
+    return { payable: payment, payee: payee.name }
   }
   for (const other of others) {
     const found = await other.byPayToken(token)
-    if (found !== null) return { ...found, statusAddress: `${token}/status` }
+    if (found !== null) return found
   }
   return null
 }

@@ -1,7 +1,7 @@
 import { iso } from '../../engine/formats/iso-time.ts'
 import { t } from '../../engine/formats/language.ts'
 import type { VNode } from 'preact'
-import { document, html, FORM_PAGE_HEADERS, HTML_TYPE } from '../kit/document.ts'
+import { document, html, FORM_PAGE_HEADERS, asHtml } from '../kit/document.ts'
 import type { PaymentStatus, Payment } from '../../payments/payments/schema.ts'
 import type { AssetNames } from '../kit/assets.ts'
 import { merchantLine, pictures } from '../kit/pictures.ts'
@@ -49,11 +49,6 @@ export function missingPage(assets: AssetNames, root?: string): string {
   })
 }
 
-/** Public status operation, relative to a pay page. */
-export function paymentStatusAddress(invoiceId: string): string {
-  return `../api/payments/${invoiceId}/status`
-}
-
 function refreshOf({ payment, successUrl }: PayView): string | null {
   // Unquoted, the address extends to the end of the value.
   if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
@@ -70,7 +65,7 @@ function body(view: PayView): VNode {
       data-final=${isFinalStatus(status) ? '' : null}
       data-announce=${`${view.heading}. ${view.words}`}
       data-events=${`${payment.payToken}/events`}
-      data-status-address=${view.statusAddress ?? paymentStatusAddress(payment.invoiceId)}
+      data-status-address=${`${payment.payToken}/status`}
     >
       ${summary(view)}
       ${status !== 'unpaid' ? result(view, status) : view.isUnresolved ? result(view, 'processing') : due(view)}
@@ -155,7 +150,6 @@ export interface PaymentLinkPages {
 }
 
 const ROOT = '../../'
-const MOST_FORM = 2048
 
 /** Public page of a payment link, and its form, which makes the payer's own payment. */
 export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames): AnyOperation[] {
@@ -163,6 +157,7 @@ export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames):
     path: '/pay/to/:linkId',
     tag: 'pages',
     access: 'public',
+    mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
     params: Type.Object({ linkId: Type.String() })
   } as const
   const missing = (): Result => ({ status: 404, body: missingPage(assets, ROOT), headers: FORM_PAGE_HEADERS })
@@ -182,12 +177,11 @@ export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames):
       ...common,
       id: 'getPaymentLinkPage',
       method: 'GET',
-      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'Page of a payment link',
       description: 'Shows the merchant, the amount or a field for it, and a button that makes the payment.',
       responses: {
-        200: { description: 'The page.', mediaType: HTML_TYPE },
-        404: { description: 'A page that says that there is nothing to pay.', mediaType: HTML_TYPE }
+        200: asHtml('The page.'),
+        404: asHtml('A page that says that there is nothing to pay.')
       },
       handle: async ({ params }) => {
         const found = await links.find(params.linkId)
@@ -198,7 +192,6 @@ export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames):
       ...common,
       id: 'payPaymentLink',
       method: 'POST',
-      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'Make a payment with a payment link',
       description: 'Redirects to the pay page of a new payment. The same form sent twice makes one.',
       form: {
@@ -207,15 +200,15 @@ export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames):
       },
       responses: {
         303: { description: 'Made; the pay page is at `Location`.' },
-        404: { description: 'A page that says that there is nothing to pay.', mediaType: HTML_TYPE },
-        422: { description: 'The page again, with what is wrong with the amount.', mediaType: HTML_TYPE },
-        503: { description: 'The page again: no payment can be made at the moment.', mediaType: HTML_TYPE }
+        404: asHtml('A page that says that there is nothing to pay.'),
+        422: asHtml('The page again, with what is wrong with the amount.'),
+        503: asHtml('The page again: no payment can be made at the moment.')
       },
       handle: async ({ ctx, params }) => {
         const found = await links.find(params.linkId)
         if (found === null) return missing()
         const { link, merchant } = found
-        const form = await sentForm(ctx, MOST_FORM)
+        const form = await sentForm(ctx)
         const typed = form.text('amount')
         // Payers think in satoshis.
         const amount = link.currency === 'BTC' && /^\d{1,16}$/.test(typed) ? bitcoinAmount(Number(typed)) : typed

@@ -12,8 +12,6 @@ export interface PayFacts {
   readonly now: number
   readonly sandboxCommand: string | null
   readonly sandboxAction?: string | null
-  /** Relative address of the status for polling; default: the payment's. */
-  readonly statusAddress?: string
 }
 
 export interface PayView extends PayFacts {

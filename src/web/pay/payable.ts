@@ -32,7 +32,6 @@ export type Payable = Pick<
 export interface Shown {
   readonly payable: Payable
   readonly payee: string
-  readonly statusAddress: string
 }
 
 export interface PayableSource {

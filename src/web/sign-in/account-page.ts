@@ -1,21 +1,24 @@
 import { Type, type TProperties } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { HTML_TYPE } from '../kit/document.ts'
+import { asHtml } from '../kit/document.ts'
 import { FORM_TYPE, sentForm, type SentForm } from '../kit/form.ts'
-import { formToken, isFormOf, keepCookie, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
+import { formToken, isFormOf, keepCookie, sessionCookie } from './cookie.ts'
 import { accountPage, forgedPage, notMemberPage, signedOutPage } from './pages.ts'
 import type { SignInRecord } from './record.ts'
 import type { Sessions } from './sessions.ts'
 
-const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const forged = "The form is not one of this session's pages."
-const MOST_FORM = 4096
+/** Operations of pages and forms below `/sign-in/`. */
+export const belowSignIn = {
+  tag: 'Sign-in',
+  access: 'public',
+  mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' }
+} as const
 
 /** The account page and the forms of signed-in readers, each bound to its session. */
 export function accountPageOperations({
   go,
-  isSecure,
   record,
   sessions,
   shown
@@ -23,11 +26,8 @@ export function accountPageOperations({
   readonly record: SignInRecord
   readonly sessions: Sessions
   go(where: string, ...headers: string[]): Result
-  isSecure(): boolean
   shown(status: number, body: string): Result
 }): AnyOperation[] {
-  const mount = { use: 'pages', chain: 'page-forms', below: '/sign-in/*' } as const
-  const common = { tag: 'Sign-in', access: 'public', mount } as const
   const form = (members: TProperties) => ({
     mediaType: FORM_TYPE,
     schema: Type.Object({
@@ -36,24 +36,24 @@ export function accountPageOperations({
     })
   })
   const submitted = async (ctx: Context, act: (token: string, form: SentForm) => Promise<Result>): Promise<Result> => {
-    const token = sessionToken(ctx, isSecure())
+    const token = sessions.tokenOf(ctx)
     // Nothing to change: a forged link does no harm.
     if (token === null) return go('account')
-    const sent = await sentForm(ctx, MOST_FORM)
+    const sent = await sentForm(ctx)
     return isFormOf(token, sent.get('form')) ? await act(token, sent) : shown(403, forgedPage())
   }
   return [
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'getAccountPage',
       method: 'GET',
       path: '/sign-in/account',
       summary: 'The account of the signed-in member',
       description:
         'What GET /api/auth/session says, as a page, with a button to sign out and one for each other account of the person.',
-      responses: { 200: page('The account.'), 401: page('Not signed in.') },
+      responses: { 200: asHtml('The account.'), 401: asHtml('Not signed in.') },
       async handle({ ctx }) {
-        const token = sessionToken(ctx, isSecure())
+        const token = sessions.tokenOf(ctx)
         const session = await sessions.current(token)
         return session === null || token === null
           ? shown(401, signedOutPage())
@@ -61,7 +61,7 @@ export function accountPageOperations({
       }
     }),
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'submitAccountPage',
       method: 'POST',
       path: '/sign-in/go-to',
@@ -73,8 +73,8 @@ export function accountPageOperations({
           description:
             'Redirects to the console of that account with a new cookie, or to the account page if not signed in.'
         },
-        403: page(forged),
-        404: page('Not a member of it.')
+        403: asHtml(forged),
+        404: asHtml('Not a member of it.')
       },
       handle: ({ ctx }) =>
         submitted(ctx, async (token, sent) => {
@@ -83,11 +83,11 @@ export function accountPageOperations({
           if (opened === null) return shown(404, notMemberPage())
           const next = opened.token.reveal()
           await record.session(ctx, 'submitAccountPage', await sessions.current(next), 303)
-          return go('../console', 'Set-Cookie', sessionCookie(next, isSecure()))
+          return go('../console', 'Set-Cookie', sessionCookie(next, sessions.isSecure))
         })
     }),
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'setTestMode',
       method: 'POST',
       path: '/sign-in/test-mode',
@@ -97,7 +97,7 @@ export function accountPageOperations({
       form: form({ test: Type.Enum(['on', 'off']) }),
       responses: {
         303: { description: 'Done; the console is at `Location`.' },
-        403: page(`${forged} Or only an owner may do this.`)
+        403: asHtml(`${forged} Or only an owner may do this.`)
       },
       handle: ({ ctx }) =>
         submitted(ctx, async (token, sent) => {
@@ -107,7 +107,7 @@ export function accountPageOperations({
         })
     }),
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'signOut',
       method: 'POST',
       path: '/sign-in/sign-out',
@@ -116,15 +116,15 @@ export function accountPageOperations({
       form: form({}),
       responses: {
         303: { description: 'Signed out, also without a session.' },
-        403: page(forged)
+        403: asHtml(forged)
       },
       handle: ({ ctx }) =>
         submitted(ctx, async token => {
           const session = await sessions.current(token)
           await sessions.end(token)
           await record.session(ctx, 'signOut', session, 303)
-          const standIn = keepCookie('operator', '', 0, isSecure())
-          return go('account', 'Set-Cookie', noSessionCookie(isSecure()), 'Set-Cookie', standIn)
+          const standIn = keepCookie('operator', '', 0, sessions.isSecure)
+          return go('account', 'Set-Cookie', sessions.goneCookie, 'Set-Cookie', standIn)
         })
     })
   ]

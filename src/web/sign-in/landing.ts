@@ -60,10 +60,10 @@ export interface Landing {
 /** @throws Unavailable */
 export async function landing(
   ctx: Pick<Context, 'headers'>,
-  sessions: Pick<Sessions, 'current'>,
-  { token }: SignedIn,
-  secure: boolean
+  sessions: Pick<Sessions, 'current' | 'isSecure'>,
+  { token }: SignedIn
 ): Promise<Landing> {
+  const secure = sessions.isSecure
   const session = await sessions.current(token.reveal())
   const wanted = keptValue(ctx, 'next', secure)
   const cookies = ['Set-Cookie', sessionCookie(token.reveal(), secure)]

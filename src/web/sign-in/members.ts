@@ -14,6 +14,7 @@ import { Type, type Static } from 'typebox'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { ADDRESS } from '../mail/mail.ts'
+import type { Notices } from '../mail/notices.ts'
 
 export interface MembersDependencies {
   readonly database: Database
@@ -22,7 +23,7 @@ export interface MembersDependencies {
   readonly people: Pick<SqlSignInStore, 'person' | 'invitations'>
   readonly merchants: Pick<Merchants, 'within'>
   readonly signIns: Pick<SignIns, 'mail'>
-  readonly invited?: (sql: TransactionSql, merchantId: number, email: string, role: Role) => Promise<void>
+  readonly notices: Pick<Notices, 'queue'>
 }
 
 export interface AccountMember {
@@ -75,7 +76,7 @@ export class Members {
    * Unavailable
    */
   async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
-    const { clock, database, invited, people, random, signIns } = this.#dependencies
+    const { clock, database, notices, people, random, signIns } = this.#dependencies
     const now = clock.now()
     return await database.transaction(async sql => {
       await lock(sql, merchant.id)
@@ -104,38 +105,28 @@ export class Members {
         reason: 'invitation'
       })
       if (!mailed) throw new RateLimited(LINK_LIFE / 1000)
-      if (former === null) await invited?.(sql, merchant.id, person.email, role)
+      if (former === null)
+        await notices.queue(sql, merchant.id, 'member', [
+          ['Member', person.email],
+          ['Role', role]
+        ])
       return { id: person.id, email: person.email, role, createdAt: now, joinedAt: null }
     })
   }
 
   /**
-   * Null for an unknown member.
-   * @throws ShortError 409 for the last owner, Unavailable
+   * Gives a member another role; null removes the member or invitation with its sessions and links.
+   * @throws ShortError 404 for an unknown member, 409 for the last owner; Unavailable
    */
-  async setRole(merchantId: number, memberId: number, role: Role): Promise<AccountMember | null> {
+  async change(merchantId: number, memberId: number, role: Role | null): Promise<AccountMember> {
     return await this.#dependencies.database.transaction(async sql => {
       await lock(sql, merchantId)
       const member = await memberOf(sql, merchantId, memberId)
-      if (member === null) return null
+      if (member === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Member not found')
       if (member.role === 'owner' && role !== 'owner') await keepAnOwner(sql, merchantId, memberId)
-      await sql`update members set role = ${role} where merchant_id = ${merchantId} and person_id = ${memberId}`
-      return { ...member, role }
-    })
-  }
-
-  /**
-   * Removes a member or invitation with its sessions and links; false for an unknown one.
-   * @throws ShortError 409 for the last owner, Unavailable
-   */
-  async remove(merchantId: number, memberId: number): Promise<boolean> {
-    return await this.#dependencies.database.transaction(async sql => {
-      await lock(sql, merchantId)
-      const member = await memberOf(sql, merchantId, memberId)
-      if (member === null) return false
-      if (member.role === 'owner') await keepAnOwner(sql, merchantId, memberId)
-      await sql`delete from members where merchant_id = ${merchantId} and person_id = ${memberId}`
-      return true
+      if (role === null) await sql`delete from members where merchant_id = ${merchantId} and person_id = ${memberId}`
+      else await sql`update members set role = ${role} where merchant_id = ${merchantId} and person_id = ${memberId}`
+      return { ...member, role: role ?? member.role }
     })
   }
 
@@ -263,8 +254,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       body: Type.Object({ role: Role }),
       responses: { 200: { description: 'The member as it is now.', schema: MemberView }, 404: missing, 409: lastOwner },
       handle: async ({ ctx, params, body }) => {
-        const member = await members.setRole(merchantOf(ctx).id, Number(params.memberId), body.role)
-        if (member === null) throw notFound()
+        const member = await members.change(merchantOf(ctx).id, Number(params.memberId), body.role)
         return { status: 200, body: memberView(member) }
       }
     }),
@@ -301,7 +291,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       params: MemberId,
       responses: { 204: { description: 'Removed, and signed out.' }, 404: missing, 409: lastOwner },
       handle: async ({ ctx, params }) => {
-        if (!(await members.remove(merchantOf(ctx).id, Number(params.memberId)))) throw notFound()
+        await members.change(merchantOf(ctx).id, Number(params.memberId), null)
         return { status: 204, body: null }
       }
     })
@@ -316,8 +306,4 @@ function memberView({ id, email, role, createdAt, joinedAt }: AccountMember): St
     createdAt: iso(createdAt),
     joinedAt: iso(joinedAt)
   }
-}
-
-function notFound(): ShortError {
-  return new ShortError(RESOURCE_NOT_FOUND, 'Member not found')
 }

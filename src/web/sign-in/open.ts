@@ -25,26 +25,14 @@ export function openSignIn(
     config(): Pick<GatewayConfig, 'data' | 'mode' | 'operators' | 'pages'>
   }
 ) {
-  const { authThrottle, clock, config, database, notices, publicUrl, trail } = dependencies
+  const { authThrottle, config, database, publicUrl, trail } = dependencies
   const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
   const sessions = new Sessions({ ...dependencies, operators, store: new SqlSessionStore(database) })
   const store = new SqlSignInStore(database)
   const signIns = new SignIns({ ...dependencies, operators, sessions, store })
   const record = new SignInRecord(dependencies)
   const firstKeys = new FirstKeys(database, dependencies.merchants)
-  const members = new Members({
-    clock,
-    database,
-    merchants: dependencies.merchants,
-    random: dependencies.random,
-    signIns,
-    people: store,
-    invited: (sql, merchantId, email, role) =>
-      notices.queue(sql, merchantId, 'member', [
-        ['Member', email],
-        ['Role', role]
-      ])
-  })
+  const members = new Members({ ...dependencies, signIns, people: store })
   const passkeys = new Passkeys({
     ...dependencies,
     operators,
@@ -58,8 +46,6 @@ export function openSignIn(
       if (!approval.linked) await firstKeys.wait(sql, approval.merchant)
       await signIns.invite(sql, approval)
     }) satisfies OnApproved,
-    firstKeys,
-    members,
     record,
     sessions,
     operations: [

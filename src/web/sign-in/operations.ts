@@ -9,12 +9,12 @@ import type { Context } from '../../engine/message/context.ts'
 import { notFound, ShortError } from '../../engine/operations/errors.ts'
 import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { HTML_TYPE } from '../kit/document.ts'
+import { asHtml } from '../kit/document.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { ADDRESS, isMailAddress } from '../mail/mail.ts'
 import { asciiEmail } from '../../engine/formats/text-patterns.ts'
-import { accountPageOperations } from './account-page.ts'
-import { isFromHere, sessionToken } from './cookie.ts'
+import { accountPageOperations, belowSignIn } from './account-page.ts'
+import { isFromHere } from './cookie.ts'
 import { landing, wantedCookie, wantedPage, type FirstKeys } from './landing.ts'
 import {
   ASKING_HEADERS,
@@ -32,12 +32,11 @@ import { LinkSent, LinkInput } from './schema.ts'
 import type { Passkeys } from './passkeys/service.ts'
 import type { SignInRecord } from './record.ts'
 import type { SignIns } from './service.ts'
-import type { Browser, Sessions, SignedIn } from './sessions.ts'
+import type { Sessions, SignedIn } from './sessions.ts'
 
 const Token = Type.Object({ token: Type.String() })
-const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const common = { tag: 'Sign-in', access: 'public' } as const
-const MOST_FORM = 4096
+const ofLinks = { ...common, mount: { use: 'pages', chain: 'magic-link' } } as const
 
 /** Sign-in by mail, and the account page (decisions 155 and 170). */
 export function signInOperations(dependencies: {
@@ -53,11 +52,6 @@ export function signInOperations(dependencies: {
   publicUrl(): string
 }): AnyOperation[] {
   const { authThrottle, passkeys, record, sessions, signIns } = dependencies
-  const isSecure = (): boolean => dependencies.publicUrl().startsWith('https:')
-  const browserOf = (ctx: Context): Browser => ({
-    name: ctx.headers.get('user-agent') ?? '',
-    former: sessionToken(ctx, isSecure())
-  })
   const shown = (status: number, body: string, ...headers: string[]): Result => ({
     status,
     body,
@@ -81,18 +75,17 @@ export function signInOperations(dependencies: {
   })
 
   const land = async (ctx: Context, operation: string, signedIn: SignedIn): Promise<Result> => {
-    const { cookies, page: where, session } = await landing(ctx, sessions, signedIn, isSecure())
+    const { cookies, page: where, session } = await landing(ctx, sessions, signedIn)
     await record.session(ctx, operation, session, 303)
     return go(`../${where}`, ...cookies)
   }
 
   return [
     defineOperation({
-      ...common,
+      ...ofLinks,
       id: 'requestMagicLink',
       method: 'POST',
       path: '/api/auth/magic-link',
-      mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Mail a link to sign in, if an account has the address',
       description:
         'The link works once, for 15 minutes. The response is the same for every address, so that it does not reveal who has an account.',
@@ -120,21 +113,20 @@ export function signInOperations(dependencies: {
           })
         )
       }),
-      responses: { 200: page('The page.') },
+      responses: { 200: asHtml('The page.') },
       handle({ ctx, query }) {
         const wanted = wantedPage(query.next)
         const result = asking(ctx, 200)
         return wanted === null
           ? result
-          : { ...result, headers: [...(result.headers ?? []), 'Set-Cookie', wantedCookie(wanted, isSecure())] }
+          : { ...result, headers: [...(result.headers ?? []), 'Set-Cookie', wantedCookie(wanted, sessions.isSecure)] }
       }
     }),
     defineOperation({
-      ...common,
+      ...ofLinks,
       id: 'submitSignInPage',
       method: 'POST',
       path: '/sign-in',
-      mount: { use: 'pages', chain: 'magic-link' },
       summary: 'What the form of that page is sent to; counted with the links that programs ask for',
       description: 'Does what POST /api/auth/magic-link does, for a page without a program.',
       form: {
@@ -142,11 +134,11 @@ export function signInOperations(dependencies: {
         schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: ADDRESS.source }) })
       },
       responses: {
-        200: page('The same whether or not an account has the address.'),
-        400: page('The page again: the address is none.')
+        200: asHtml('The same whether or not an account has the address.'),
+        400: asHtml('The page again: the address is none.')
       },
       async handle({ ctx }) {
-        const email = asciiEmail((await sentForm(ctx, MOST_FORM)).text('email'))
+        const email = asciiEmail((await sentForm(ctx)).text('email'))
         if (!isMailAddress(email))
           return asking(ctx, 400, { email: t('Enter an email address like name@example.com.') }, email.slice(0, 254))
         await signIns.request(email)
@@ -161,18 +153,17 @@ export function signInOperations(dependencies: {
       mount: { use: 'pages', chain: 'page-forms' },
       summary: 'The page on which a free account is opened, where `pages.signUp` allows it',
       description: 'Its form asks for a name and an email address.',
-      responses: { 200: page('The page.'), 404: 'Accounts are not open to everyone.' },
+      responses: { 200: asHtml('The page.'), 404: 'Accounts are not open to everyone.' },
       handle() {
         if (!dependencies.config().pages.signUp) throw notFound()
         return shown(200, signUpPage())
       }
     }),
     defineOperation({
-      ...common,
+      ...ofLinks,
       id: 'submitSignUpPage',
       method: 'POST',
       path: '/sign-up',
-      mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Open a free account by the form of that page',
       description:
         'Mails a link that signs in to the account, which shows its first API key once. The answer is the same where an account has the address already.',
@@ -184,15 +175,15 @@ export function signInOperations(dependencies: {
         })
       },
       responses: {
-        200: page('A link is on its way.'),
-        400: page('The page again, with what is wrong.'),
-        403: page('The form came from another site.'),
+        200: asHtml('A link is on its way.'),
+        400: asHtml('The page again, with what is wrong.'),
+        403: asHtml('The form came from another site.'),
         404: 'Accounts are not open to everyone.'
       },
       async handle({ ctx }) {
         if (!dependencies.config().pages.signUp) throw notFound()
         if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, forgedPage())
-        const form = await sentForm(ctx, MOST_FORM)
+        const form = await sentForm(ctx)
         const typed = { name: form.text('name'), email: form.text('email') }
         const email = asciiEmail(typed.email)
         const wrong = {
@@ -207,24 +198,23 @@ export function signInOperations(dependencies: {
       }
     }),
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'signInWithKey',
       method: 'POST',
       path: '/sign-in/key',
-      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Sign in with the API key of an account, or the admin key',
       description:
         'For those who have the API key of an account, or the admin key. Wrong keys count like those of other requests. The session ends when the key is replaced.',
       form: { mediaType: FORM_TYPE, schema: Type.Object({ key: Type.String({ maxLength: 512 }) }) },
       responses: {
         303: { description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.' },
-        401: page('The page again: the key is none.'),
-        403: page('The form came from another site.')
+        401: asHtml('The page again: the key is none.'),
+        403: asHtml('The form came from another site.')
       },
       async handle({ ctx }) {
         if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, forgedPage())
         await authThrottle.admit(ctx)
-        const signedIn = await sessions.openWithKey((await sentForm(ctx, MOST_FORM)).text('key'), browserOf(ctx))
+        const signedIn = await sessions.openWithKey((await sentForm(ctx)).text('key'), sessions.browserOf(ctx))
         if (signedIn?.isImpersonated === true) {
           // Not awaited: the database is down.
           void record.principal(ctx, 'signInWithKey', { kind: 'admin', id: 'admin' }, 303)
@@ -237,27 +227,25 @@ export function signInOperations(dependencies: {
       }
     }),
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'getSignInLink',
       method: 'GET',
       path: '/sign-in/:token',
-      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The page of a mailed link, with the button that uses it up',
       description: 'A program that opens links in mails does not use it up: that takes the button.',
       params: Token,
       responses: {
-        200: page('The link can be used; opening the page changes nothing.'),
-        404: page('It cannot.')
+        200: asHtml('The link can be used; opening the page changes nothing.'),
+        404: asHtml('It cannot.')
       },
       handle: async ({ params }) =>
         (await signIns.isGood(params.token)) ? shown(200, mailedLinkPage()) : shown(404, stalePage())
     }),
     defineOperation({
-      ...common,
+      ...belowSignIn,
       id: 'useSignInLink',
       method: 'POST',
       path: '/sign-in/:token',
-      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Use a mailed link up and sign in',
       description: 'The link is valid once. Other sites cannot send the form: its origin must be this gateway.',
       params: Token,
@@ -265,18 +253,18 @@ export function signInOperations(dependencies: {
         303: {
           description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.'
         },
-        403: page('The form came from another site.'),
-        404: page('The link was used already, is over, or is none.')
+        403: asHtml('The form came from another site.'),
+        404: asHtml('The link was used already, is over, or is none.')
       },
       async handle({ ctx, params }) {
         if (!isFromHere(ctx, dependencies.publicUrl())) return shown(403, forgedPage())
-        const signedIn = await signIns.signIn(params.token, browserOf(ctx))
+        const signedIn = await signIns.signIn(params.token, sessions.browserOf(ctx))
         if (signedIn !== null) return await land(ctx, 'useSignInLink', signedIn)
         await record.failed(ctx, 'useSignInLink', 404)
         return shown(404, stalePage())
       }
     }),
-    ...accountPageOperations({ go, isSecure, record, sessions, shown })
+    ...accountPageOperations({ go, record, sessions, shown })
   ]
 }
 

@@ -1,34 +1,28 @@
 import { t } from '../../engine/formats/language.ts'
 import type { ApprovedSubscription } from '../admin/schema.ts'
 import { type Outbox, oneLine, shortSubject } from '../mail/outbox.ts'
-import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Database, TransactionSql } from '../../platform/database/database.ts'
-import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
+import type { TransactionSql } from '../../platform/database/database.ts'
+import { randomToken, rowId } from '../../platform/system/ids.ts'
 import { periodic, queue, type JobDeclaration, type Jobs, type JsonObject } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
-import { NO_BROWSER, type Browser, type Sessions, type SignedIn } from './sessions.ts'
+import { NO_BROWSER, type Browser, type Sessions, type SessionsDependencies, type SignedIn } from './sessions.ts'
 import type { Person, SqlSignInStore } from './store.ts'
 import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS, digestOf, isSignInToken } from './cookie.ts'
 import type { Mail } from '../mail/mail.ts'
 
 const SIGN_IN_QUEUE = 'sign-in'
 
-export interface SignInDependencies {
+export interface SignInDependencies extends Pick<
+  SessionsDependencies,
+  'clock' | 'database' | 'merchants' | 'operators' | 'publicUrl' | 'random'
+> {
   readonly store: SqlSignInStore
   readonly sessions: Sessions
-  readonly database: Database
-  readonly merchants: Merchants
   readonly jobs: Pick<Jobs, 'enqueue'>
   readonly outbox: Pick<Outbox, 'queue'>
   readonly sealer: Sealer
-  readonly clock: Clock
-  readonly random: Random
   readonly log: Log
-  publicUrl(): string
-  /** Lower-case addresses; a function, since a reload changes them. */
-  operators(): readonly string[]
 }
 
 /** A requested link. Operators see the job at /jobs, so the address is sealed. */

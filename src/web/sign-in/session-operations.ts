@@ -122,7 +122,7 @@ export function sessionOperations({
         if (opened === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Account not found')
         const next = opened.token.reveal()
         await record.session(ctx, 'goToAccount', await sessions.current(next), 204)
-        const cookie = sessionCookie(next, publicUrl().startsWith('https:'))
+        const cookie = sessionCookie(next, sessions.isSecure)
         return { status: 204, body: null, headers: ['Set-Cookie', cookie] }
       }
     })

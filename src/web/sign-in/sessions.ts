@@ -139,11 +139,15 @@ export class Sessions implements BrowserSessions {
   }
 
   tokenOf(ctx: Pick<Context, 'headers'>): string | null {
-    return sessionToken(ctx, this.#isSecure())
+    return sessionToken(ctx, this.isSecure)
+  }
+
+  browserOf(ctx: Pick<Context, 'headers'>): Browser {
+    return { name: ctx.headers.get('user-agent') ?? '', former: this.tokenOf(ctx) }
   }
 
   get goneCookie(): string {
-    return noSessionCookie(this.#isSecure())
+    return noSessionCookie(this.isSecure)
   }
 
   /**
@@ -156,7 +160,7 @@ export class Sessions implements BrowserSessions {
   ): Promise<MerchantPrincipal | AdminPrincipal | null> {
     const token = this.tokenOf(ctx)
     if (token === null) return null
-    const operator = as === 'admin' ? this.#impersonations.operatorOf(ctx, token, this.#isSecure()) : null
+    const operator = as === 'admin' ? this.#impersonations.operatorOf(ctx, token, this.isSecure) : null
     const session = await (operator === null ? this.current(token) : this.#currentIfThere(token))
     if (session === null) return null
     const principal = session === 'away' ? { kind: 'admin' as const, id: operator ?? '' } : principalOf(session, as)
@@ -169,11 +173,11 @@ export class Sessions implements BrowserSessions {
   impersonationCookie({ headers, principal }: Pick<Context, 'headers' | 'principal'>): string | null {
     const token = this.tokenOf({ headers })
     const isProven = principal?.kind === 'admin' && !this.#unproven.has(principal)
-    return token === null || !isProven ? null : this.#impersonations.cookie(token, principal.id, this.#isSecure())
+    return token === null || !isProven ? null : this.#impersonations.cookie(token, principal.id, this.isSecure)
   }
 
   impersonationCookies({ token }: SignedIn): readonly string[] {
-    const secure = this.#isSecure()
+    const secure = this.isSecure
     const cookie = this.#impersonations.cookie(token.reveal(), 'admin', secure)
     return [sessionCookie(token.reveal(), secure), ...(cookie === null ? [] : [cookie])]
   }
@@ -312,7 +316,8 @@ export class Sessions implements BrowserSessions {
     return merchant === null || !merchant.isActive ? null : { merchant, role, by: { kind: 'member', email } }
   }
 
-  #isSecure(): boolean {
+  /** Whether cookies are of https. */
+  get isSecure(): boolean {
     return this.#dependencies.publicUrl().startsWith('https:')
   }
 }

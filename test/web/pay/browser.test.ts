@@ -185,7 +185,7 @@ t.test('in every state', { skip }, async t => {
     const payment = world.add()
     const { page, faults } = await openPage(t, browser)
     await page.route('**/events', route => route.abort())
-    const polled = page.waitForResponse(new RegExp(`/api/payments/${payment.invoiceId}/status$`))
+    const polled = page.waitForResponse(`${url}/pay/${payment.payToken}/status`)
     await page.goto(`${url}/pay/${payment.payToken}`)
     t.same(await (await polled).json(), { status: 'unpaid' })
     world.change(payment, { status: 'paid' })

@@ -6,9 +6,8 @@ import { isStreamBody, type Reply, type StreamBody, type StreamSink } from '../.
 import { isLocalCaller } from '../../../src/engine/message/caller.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
-import { pageOperations } from '../../../src/web/pay/open.ts'
-import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
-import { statusAt } from '../../../src/payments/payments/changes.ts'
+import { openPages } from '../../../src/web/pay/open.ts'
+import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { serve } from '../../support/serve.ts'
@@ -34,7 +33,7 @@ export class PageWorld {
   readonly paid: string[] = []
 
   constructor(options: { readonly sandbox?: boolean } = {}) {
-    this.operations = pageOperations({
+    this.operations = openPages({
       payments: {
         byPayToken: async token => {
           if (this.fault !== null) throw this.fault
@@ -67,7 +66,7 @@ export class PageWorld {
               }
             }
           : null
-    })
+    }).operations
   }
 
   get listeners(): number {
@@ -117,11 +116,6 @@ export class PageWorld {
     for (const listener of this.#listeners) if (listener.invoiceId === payment.invoiceId) listener.changed()
   }
 
-  statusOf(invoiceId: string): PaymentStatus | null {
-    const found = [...this.#byToken.values()].find(payment => payment.invoiceId === invoiceId)
-    return found === undefined ? null : statusAt(found, this.clock.now())
-  }
-
   now(payment: Payment): Payment {
     return this.#byToken.get(payment.payToken) ?? payment
   }
@@ -146,7 +140,8 @@ export class PageWorld {
       return new PageAnswer(
         status,
         ['Content-Type', responseOf(found.value, status)?.mediaType ?? 'application/json', ...headers],
-        body
+        // The engine writes what is no stream.
+        typeof body === 'string' || isStreamBody(body) ? body : JSON.stringify(body)
       )
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
@@ -217,17 +212,10 @@ export class Heard implements StreamSink {
   }
 }
 
-/** The same over HTTP, for a browser. `/api/payments/:invoiceId/status` is there as well. Answers the address. */
+/** The same over HTTP, for a browser. Answers the address. */
 export async function servePages(t: T, world: PageWorld): Promise<string> {
   const server = createServer((request, response) => {
     const path = request.url ?? '/'
-    const invoiceId = /^\/api\/payments\/(\d+)\/status$/.exec(path)?.[1]
-    if (invoiceId !== undefined) {
-      response
-        .writeHead(200, { 'content-type': 'application/json' })
-        .end(JSON.stringify({ status: world.statusOf(invoiceId) }))
-      return
-    }
     void answerPage(world, path, response)
   })
   return `http://127.0.0.1:${await serve(t, server)}`

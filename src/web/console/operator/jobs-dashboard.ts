@@ -5,7 +5,7 @@ import { defineOperation, type AnyOperation } from '../../../engine/operations/o
 import type { Jobs } from '../../../platform/jobs/jobs.ts'
 import { JobParams, jobsFilter, jobsReport, retryJob, type JobsReport } from '../../admin/jobs-operations.ts'
 import { assetNames } from '../../kit/assets.ts'
-import { html, HTML_TYPE, ICON, PAGE_HEADERS } from '../../kit/document.ts'
+import { html, asHtml, ICON, PAGE_HEADERS } from '../../kit/document.ts'
 import type { PageRequest } from '../page.ts'
 import { jobFilter, jobLists } from './jobs.ts'
 
@@ -52,7 +52,7 @@ export function dashboardOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'
         'For the operator: what waits, runs, failed and is done. Without a queue and a state it shows what failed.',
       query: JobsQuery,
       responses: {
-        200: { description: 'The page: queues with counts, and jobs with why they failed.', mediaType: HTML_TYPE },
+        200: asHtml('The page: queues with counts, and jobs with why they failed.'),
         303: { description: 'The key was in the URL and is now in a cookie.' },
         ...keyAnswers
       },

@@ -7,7 +7,7 @@ import { defineOperation, type AnyOperation } from '../../../engine/operations/o
 import type { Trail } from '../../../engine/operations/trail.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import type { AuthThrottle } from '../../../accounts/merchants/auth-throttle.ts'
-import { isFromHere, keepCookie, keptValue, sessionToken, CEREMONY_LIFE } from '../cookie.ts'
+import { isFromHere, keepCookie, keptValue, CEREMONY_LIFE } from '../cookie.ts'
 import { landing } from '../landing.ts'
 import type { SignInRecord } from '../record.ts'
 import { principalOf, type Sessions } from '../sessions.ts'
@@ -16,15 +16,7 @@ import { signedIn, type OpenSession } from '../signed-in.ts'
 import type { Person } from '../store.ts'
 import type { Passkeys } from './service.ts'
 import type { StoredPasskey } from './store.ts'
-import {
-  Name,
-  Creation,
-  PasskeyUse,
-  CreationOptionsView,
-  RequestOptionsView,
-  PasskeyView,
-  PasskeyList
-} from './schema.ts'
+import { Name, Creation, PasskeyUse, CeremonyOptions, PasskeyView, PasskeyList } from './schema.ts'
 
 const otherSite = 'Another site asked, or no person is signed in.'
 const refused = { 401: signedOut, 403: otherSite } as const
@@ -44,13 +36,12 @@ export function passkeyOperations(dependencies: {
   publicUrl(): string
 }): AnyOperation[] {
   const { authThrottle, passkeys, publicUrl, record, sessions, trail } = dependencies
-  const isSecure = (): boolean => publicUrl().startsWith('https:')
   const begun = (token: Secret<string>): readonly string[] => [
     'Set-Cookie',
-    keepCookie('passkey', token.reveal(), CEREMONY_LIFE / 1000, isSecure())
+    keepCookie('passkey', token.reveal(), CEREMONY_LIFE / 1000, sessions.isSecure)
   ]
-  const ended = (): readonly string[] => ['Set-Cookie', keepCookie('passkey', '', 0, isSecure())]
-  const ceremony = (ctx: Context): string | null => keptValue(ctx, 'passkey', isSecure())
+  const ended = (): readonly string[] => ['Set-Cookie', keepCookie('passkey', '', 0, sessions.isSecure)]
+  const ceremony = (ctx: Context): string | null => keptValue(ctx, 'passkey', sessions.isSecure)
   const asPerson = async (ctx: Context): Promise<OpenSession & { readonly person: Person }> => {
     const open = await signedIn(ctx, sessions, publicUrl())
     const { person } = open.session
@@ -98,7 +89,7 @@ export function passkeyOperations(dependencies: {
       responses: {
         200: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
-          schema: RequestOptionsView
+          schema: CeremonyOptions
         },
         403: otherSite,
         409: impossible
@@ -132,12 +123,11 @@ export function passkeyOperations(dependencies: {
       async handle({ ctx, body }) {
         fromHere(ctx)
         await authThrottle.admit(ctx)
-        const browser = { name: ctx.headers.get('user-agent') ?? '', former: sessionToken(ctx, isSecure()) }
         const { response } = body
         const opened = await passkeys.signIn(
           ceremony(ctx),
           { ...jsonOf(body), response: assertionOf(response) },
-          browser
+          sessions.browserOf(ctx)
         )
         if (opened === null) {
           await record.failed(ctx, 'signInWithPasskey', 401)
@@ -150,7 +140,7 @@ export function passkeyOperations(dependencies: {
             ended()
           )
         }
-        const { cookies, page, session } = await landing(ctx, sessions, opened, isSecure())
+        const { cookies, page, session } = await landing(ctx, sessions, opened)
         await record.session(ctx, 'signInWithPasskey', session, 200)
         return { status: 200, body: { page }, headers: [...cookies, ...ended()] }
       }
@@ -173,7 +163,7 @@ export function passkeyOperations(dependencies: {
       async handle({ ctx }) {
         const { session } = await signedIn(ctx, sessions, publicUrl())
         const { person } = session
-        const list = person === null ? [] : await passkeys.list(person.id)
+        const list = person === null ? [] : await passkeys.store.list(person.id)
         return {
           status: 200,
           body: {
@@ -194,7 +184,7 @@ export function passkeyOperations(dependencies: {
       responses: {
         200: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
-          schema: CreationOptionsView
+          schema: CeremonyOptions
         },
         ...refused,
         409: impossible
@@ -235,32 +225,6 @@ export function passkeyOperations(dependencies: {
     }),
     defineOperation({
       ...bySession,
-      id: 'renamePasskey',
-      method: 'PUT',
-      path: '/api/auth/passkeys/:passkeyId',
-      mount: changing,
-      summary: 'Give a passkey another name',
-      description: 'The name is for its owner alone.',
-      params: PasskeyId,
-      body: Type.Object({ name: Name }),
-      responses: {
-        200: { description: 'The passkey as it is now.', schema: PasskeyView },
-        ...refused,
-        404: none
-      },
-      async handle({ ctx, params, body }) {
-        const open = await asPerson(ctx)
-        const { passkeyId } = params
-        const passkey = await onRecord(open, 'renamePasskey', { passkeyId }, async () => {
-          const result = await passkeys.rename(open.person.id, passkeyId, body.name)
-          return { result, status: result === null ? 404 : 200 }
-        })
-        if (passkey === null) throw new ShortError(RESOURCE_NOT_FOUND, 'No such passkey')
-        return { status: 200, body: passkeyView(passkey, open.session.person?.passkeyId ?? null) }
-      }
-    }),
-    defineOperation({
-      ...bySession,
       id: 'removePasskey',
       method: 'DELETE',
       path: '/api/auth/passkeys/:passkeyId',
@@ -273,7 +237,7 @@ export function passkeyOperations(dependencies: {
         const open = await asPerson(ctx)
         const { passkeyId } = params
         const isRemoved = await onRecord(open, 'removePasskey', { passkeyId }, async () => {
-          const result = await passkeys.remove(open.person.id, passkeyId)
+          const result = await passkeys.store.remove(open.person.id, passkeyId)
           return { result, status: result ? 204 : 404 }
         })
         if (!isRemoved) throw new ShortError(RESOURCE_NOT_FOUND, 'No such passkey')

@@ -1,21 +1,17 @@
 import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
-import type { Database } from '../../../platform/database/database.ts'
 import { ALREADY_EXISTS, LIMIT_REACHED } from '../../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../../engine/operations/errors.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import { type Outbox, oneLine, shortSubject } from '../../mail/outbox.ts'
-import type { Clock } from '../../../platform/system/clock.ts'
-import { randomToken, rowId, type Random } from '../../../platform/system/ids.ts'
+import { randomToken, rowId } from '../../../platform/system/ids.ts'
 import type { Log } from '../../../platform/telemetry/log.ts'
-import type { Browser, Sessions, SignedIn } from '../sessions.ts'
+import type { Browser, Sessions, SessionsDependencies, SignedIn } from '../sessions.ts'
 import type { Person, SqlSignInStore } from '../store.ts'
 import { CEREMONY_LIFE, digestOf, isSignInToken } from '../cookie.ts'
 import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
 import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
-import type { Static } from 'typebox'
-import type { CreationOptionsView, RequestOptionsView } from './schema.ts'
 import { defineError } from '../../../platform/system/errors.ts'
 import type { Mail } from '../../mail/mail.ts'
 
@@ -33,24 +29,15 @@ const PASSKEYS_IMPOSSIBLE = defineError('BG_PASSKEYS_IMPOSSIBLE', {
   fix: 'Set `server.publicUrl` to the https address that people use.'
 })
 
-export interface PasskeyDependencies {
+export interface PasskeyDependencies extends Pick<
+  SessionsDependencies,
+  'clock' | 'database' | 'operators' | 'publicUrl' | 'random'
+> {
   readonly store: SqlPasskeyStore
   readonly people: Pick<SqlSignInStore, 'accountOf' | 'enter'>
   readonly sessions: Pick<Sessions, 'open'>
-  readonly database: Pick<Database, 'transaction'>
   readonly outbox: Pick<Outbox, 'queue'>
-  readonly clock: Clock
-  readonly random: Random
   readonly log: Log
-  publicUrl(): string
-  operators(): readonly string[]
-}
-
-interface Ceremony<Options> {
-  /** Binds the ceremony to the browser; only its digest is stored. */
-  readonly token: Secret<string>
-  /** Input of `parseCreationOptionsFromJSON` or `parseRequestOptionsFromJSON`. */
-  readonly publicKey: Options
 }
 
 const MOST_PASSKEYS = 20
@@ -61,9 +48,11 @@ const MOST_PASSKEYS = 20
  */
 export class Passkeys {
   readonly #dependencies: PasskeyDependencies
+  readonly store: SqlPasskeyStore
 
   constructor(dependencies: PasskeyDependencies) {
     this.#dependencies = dependencies
+    this.store = dependencies.store
   }
 
   /**
@@ -75,27 +64,20 @@ export class Passkeys {
     return (protocol === 'https:' || isLocal) && isIP(hostname.replaceAll(/[[\]]/g, '')) === 0
   }
 
-  /** @throws Unavailable */
-  async list(personId: number): Promise<StoredPasskey[]> {
-    return await this.#dependencies.store.list(personId)
-  }
-
   /**
    * Starts a registration.
    * @throws LongError 409 where passkeys are unsupported, Unavailable
    */
-  async beginAdding(person: Person): Promise<Ceremony<Static<typeof CreationOptionsView>>> {
+  async beginAdding(person: Person) {
     const { store } = this.#dependencies
-    const [handle, known, begun] = [
-      await store.handleOf(person.id),
-      await store.list(person.id),
-      await this.#begin(person.id)
-    ]
+    const [handle, known] = [await store.handleOf(person.id), await store.list(person.id)]
+    const { token, expected } = await this.#begin(person.id)
     return {
-      token: begun.token,
+      token,
+      /** For `parseCreationOptionsFromJSON`. */
       publicKey: {
-        challenge: begun.expected.challenge,
-        rp: { id: begun.expected.rpId, name: begun.expected.rpId },
+        challenge: expected.challenge,
+        rp: { id: expected.rpId, name: expected.rpId },
         user: { id: handleText(handle), name: person.email, displayName: person.email },
         pubKeyCredParams: ALGORITHMS.map(alg => ({ type: 'public-key', alg })),
         timeout: CEREMONY_LIFE,
@@ -152,10 +134,11 @@ export class Passkeys {
    * Starts a sign-in.
    * @throws LongError 409 where passkeys are unsupported, Unavailable
    */
-  async beginSignIn(): Promise<Ceremony<Static<typeof RequestOptionsView>>> {
+  async beginSignIn() {
     const { token, expected } = await this.#begin(null)
     return {
       token,
+      /** For `parseRequestOptionsFromJSON`. */
       publicKey: {
         challenge: expected.challenge,
         rpId: expected.rpId,
@@ -188,22 +171,7 @@ export class Passkeys {
     })
   }
 
-  /**
-   * Null for an unknown passkey.
-   * @throws Unavailable
-   */
-  async rename(personId: number, id: string, name: string): Promise<StoredPasskey | null> {
-    return await this.#dependencies.store.rename(personId, id, name)
-  }
-
-  /**
-   * Removes a passkey with its sessions; false for an unknown one.
-   * @throws Unavailable
-   */
-  async remove(personId: number, id: string): Promise<boolean> {
-    return await this.#dependencies.store.remove(personId, id)
-  }
-
+  /** `token` binds the ceremony to the browser; only its digest is stored. */
   async #begin(personId: number | null): Promise<{ readonly token: Secret<string>; readonly expected: Expected }> {
     const { clock, random, store } = this.#dependencies
     if (!this.areAvailable)

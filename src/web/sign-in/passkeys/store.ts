@@ -120,11 +120,6 @@ export class SqlPasskeyStore {
     return used.count === 1
   }
 
-  async rename(personId: number, id: string, name: string): Promise<StoredPasskey | null> {
-    return await passkeyRows.one(this.#sql`
-      update passkeys set name = ${name} where id = ${id} and person_id = ${personId} returning *`)
-  }
-
   /** The database ends its sessions. False for an unknown passkey. */
   async remove(personId: number, id: string): Promise<boolean> {
     const removed = await this.#sql`delete from passkeys where id = ${id} and person_id = ${personId}`
