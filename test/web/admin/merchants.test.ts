@@ -49,38 +49,14 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       }
     )
 
-    await t.test(
-      'with limit or after it is a page: X-Total-Count has them all, Link the next page, and out of range is clamped',
-      async t => {
-        const all = (JSON.parse((await f.call('GET', '/api/admin/merchants')).text) as Json[]).map(
-          row => row['merchantId']
-        )
-        const ids: unknown[] = []
-        let next: string | null = '/api/admin/merchants?limit=2'
-        let pages = 0
-        while (next !== null && pages++ < 100) {
-          const { status, text, header } = await f.call('GET', next)
-          t.equal(status, 200)
-          t.equal(header('x-total-count'), String(all.length))
-          const rows = JSON.parse(text) as Json[]
-          t.ok(rows.length > 0 && rows.length <= 2)
-          ids.push(...rows.map(row => row['merchantId']))
-          next = /^<([^>]+)>; rel="next"$/.exec(header('link') ?? '')?.[1] ?? null
-        }
-        t.same(ids, all, 'page by page the same, none twice')
-        t.equal((JSON.parse((await f.call('GET', '/api/admin/merchants?limit=0')).text) as Json[]).length, 1)
-        t.equal(
-          (JSON.parse((await f.call('GET', '/api/admin/merchants?limit=99999')).text) as Json[]).length,
-          all.length
-        )
-        t.same(
-          JSON.parse((await f.call('GET', '/api/admin/merchants?after=2147483647')).text),
-          [],
-          'the last page is empty'
-        )
-        t.equal((await f.call('GET', '/api/admin/merchants?limit=x')).status, 400)
-      }
-    )
+    await t.test('out of range the limit is clamped, and beyond the last row the page is empty', async t => {
+      const rows = async (query: string) =>
+        (JSON.parse((await f.call('GET', `/api/admin/merchants?${query}`)).text) as Json[]).length
+      t.equal(await rows('limit=0'), 1)
+      t.equal(await rows('limit=99999'), await rows(''))
+      t.equal(await rows('after=2147483647'), 0)
+      t.equal((await f.call('GET', '/api/admin/merchants?limit=x')).status, 400)
+    })
 
     for (const [stored, shown] of [
       ['standard', 'individual'],
@@ -194,20 +170,10 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
     for (const [what, body, field] of [
       ['name is required', { email: 'a@example.com' }, 'Name'],
       ['email is required', { name: 'A' }, 'Email'],
-      ['a null name is absent', { name: null, email: 'a@example.com' }, 'Name'],
       ['a blank name', { name: '   ', email: 'a@example.com' }, 'Name'],
-      ['a name of 201 characters', { name: 'x'.repeat(201), email: 'a@example.com' }, 'Name'],
-      [
-        'a name of 100,000 characters that ends with NUL, in no time',
-        { name: `${'x'.repeat(100_000)}\u0000`, email: 'a@example.com' },
-        'Name'
-      ],
-      ['a name with NUL', { name: 'A\u0000', email: 'a@example.com' }, 'Name'],
       ['a name that is a number', { name: 7, email: 'a@example.com' }, 'Name'],
-      ['an email without @', { name: 'A', email: 'example.com' }, 'Email'],
       ['an email with a second header', { name: 'A', email: 'a@example.com\r\nBcc: b@example.com' }, 'Email'],
-      ['an email of 255 characters', { name: 'A', email: `${'a'.repeat(243)}@example.com` }, 'Email'],
-      ['a provider key that is a number', { name: 'A', email: 'a@example.com', primaryApiKey: 7 }, 'PrimaryApiKey']
+      ['a name with NUL', { name: 'A\u0000', email: 'a@example.com' }, 'Name']
     ] as const) {
       await t.test(`400 problem: ${what}`, async t => {
         const answer = await f.call('POST', '/api/admin/merchants', body)
@@ -219,21 +185,11 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       })
     }
 
-    for (const name of ['x', ' x', 'Ü. & Söhne', '店', 'x'.repeat(200)]) {
-      await t.test(`a name may be ${name.slice(0, 20)}`, async t => {
-        t.match((await f.merchant((await f.account({ name })).id)).name, name)
-      })
-    }
-
     for (const [what, members, error] of [
       ['a blank primary key', { primaryApiKey: ' ' }, /^Payment provider key required$/],
       ['an empty alternate key', { alternateApiKey: '' }, /^Payment provider key required$/],
       ['a callbackUrl that is a list', { callbackUrl: [] }, /Invalid webhook URL format/],
-      ['a callbackUrl that is no address', { callbackUrl: 'shop' }, /Invalid webhook URL format/],
-      ['a callbackUrl over http', { callbackUrl: 'http://shop.example.com/' }, /https/],
-      ['a callbackUrl to an internal name', { callbackUrl: 'https://metadata.google.internal/' }, /not allowed/],
-      ['a callbackUrl to an internal port', { callbackUrl: 'https://shop.example.com:6379/' }, /not allowed/],
-      ['a callbackUrl of 3,000 characters', { callbackUrl: `https://shop.example.com/${'x'.repeat(3000)}` }, /longer/]
+      ['a callbackUrl to an internal name', { callbackUrl: 'https://metadata.google.internal/' }, /not allowed/]
     ] as const) {
       await t.test(`400 {error}: ${what}; nothing is made`, async t => {
         const answer = await f.call('POST', '/api/admin/merchants', { name: 'A', email: 'a@example.com', ...members })
@@ -316,31 +272,6 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         t.notMatch(answer.text, /canary/)
       }
     )
-
-    await t.test('hasAlternateKey reports the other slot; missing values are null', async t => {
-      const { id } = await f.account({ alternateApiKey: canaries.alternateApiKey })
-      t.match((await f.call('GET', `/api/admin/merchants/${id}`)).data, {
-        hasAlternateKey: true,
-        hasPrimaryKey: false,
-        hasWebhookUrl: false,
-        billingCustomerId: null,
-        billingSubscriptionId: null
-      })
-    })
-
-    for (const [tier, percentage] of [
-      ['free', 99],
-      ['individual', 99.5],
-      ['l402', 99.9]
-    ] as const) {
-      await t.test(`features.slaUptimePercentage of ${tier} is ${percentage} (decision 79)`, async t => {
-        const { id } = await f.account()
-        await f.merchants.setTier(id, tier)
-        t.match((await f.call('GET', `/api/admin/merchants/${id}`)).data, {
-          features: { slaUptimePercentage: percentage }
-        })
-      })
-    }
   })
 
   await t.test('PUT /api/admin/merchants/{merchantId}', async t => {
@@ -372,24 +303,6 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         { name: 'Again', email: 'new@example.com' },
         'null is absent'
       )
-    })
-
-    await t.test('email exists: 409', async t => {
-      const one = await f.account()
-      const two = await f.account()
-      const answer = await put(two.id, { email: one.email.toUpperCase() })
-      t.equal(answer.status, 409)
-      t.same(answer.data, { error: 'A merchant with this email already exists' })
-    })
-
-    await t.test('alternateApiKey, primaryApiKey: replaced, sealed, in no answer', async t => {
-      const { id } = await f.account({ primaryApiKey: 'first-primary-key' })
-      const answer = await put(id, canaries)
-      t.equal(answer.status, 200)
-      t.notMatch(answer.text, /canary/)
-      t.equal(await storedKey(f, id, 'primaryKey'), canaries.primaryApiKey)
-      t.equal(await storedKey(f, id, 'alternateKey'), canaries.alternateApiKey)
-      t.notMatch(await f.stored(), /canary/)
     })
 
     for (const key of ['primaryApiKey', 'alternateApiKey']) {
@@ -555,12 +468,8 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
     })
 
     for (const [what, body] of [
-      ['features as text', { features: 'all' }],
       ['a flag as text', { features: { refundsEnabled: 'true' } }],
-      ['isActive as text', { isActive: 'false' }],
-      ['planTier as a number', { planTier: 1 }],
       ['a blank name', { name: ' ' }],
-      ['a blank email', { email: ' ' }],
       ['a body that is a list', []]
     ] as const) {
       await t.test(`400 problem: ${what}`, async t => {
@@ -569,10 +478,6 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         t.match(answer.header('content-type'), /problem\+json/)
       })
     }
-
-    await t.test('Body required but empty: 400 problem', async t => {
-      t.equal((await f.call('PUT', `/api/admin/merchants/${(await f.account()).id}`)).status, 400)
-    })
 
     const everything = {
       name: 'All',
@@ -688,11 +593,6 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         }
       }
     )
-
-    await t.test('operations with request "none" ignore a body (decision 5)', async t => {
-      const { id } = await f.account()
-      t.equal((await f.call('POST', `/api/admin/merchants/${id}/deactivate`, '{')).status, 204)
-    })
   })
 
   await t.test('Admin | 404 | merchant not found', async t => {
@@ -720,21 +620,9 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         ['POST', '/deactivate', undefined],
         ['POST', '/reactivate', undefined]
       ] as const) {
-        await t.test(`${method} /api/admin/merchants/${id}${suffix}`, async t => {
-          const answer = await f.call(
-            method,
-            `/api/admin/merchants/${encodeURI(decodeURIComponent(id))}${suffix}`,
-            body
-          )
-          t.equal(answer.status, 404)
-          t.same(answer.data, { error: 'Merchant not found' })
-        })
+        const answer = await f.call(method, `/api/admin/merchants/${encodeURI(decodeURIComponent(id))}${suffix}`, body)
+        t.match(answer, { status: 404, text: '{"error":"Merchant not found"}' }, `${method} ${id}${suffix}`)
       }
     }
-    await t.test('a number that is an id in another spelling is not', async t => {
-      const { id } = await f.account()
-      t.equal((await f.call('GET', `/api/admin/merchants/${id}`)).status, 200)
-      t.equal((await f.call('GET', `/api/admin/merchants/${id}.0`)).status, 404)
-    })
   })
 })

@@ -95,29 +95,3 @@ await eachDatabase(t, 'a CSV of merchants has those of all its pages', async (t,
   t.equal((list.json() as unknown[]).length, 1_200, 'as has the list without limit and after')
   t.equal(list.headers['link'], undefined)
 })
-
-await eachDatabase(
-  t,
-  'an administrator changes the status and the period end of a subscription',
-  async (t, database) => {
-    const { get, send } = await opened(t, database)
-    await account(database, 91)
-    await database.sql`update merchants set plan_tier = 'individual', subscription_status = 'past_due' where id = 91`
-    const path = '/api/admin/merchants/91'
-    const change = await send('PUT', path, {
-      subscriptionStatus: 'active',
-      currentPeriodEnd: '2027-01-31T12:00:00+01:00'
-    })
-    t.equal(change.status, 200)
-    t.match(await get(path), { subscriptionStatus: 'active', currentPeriodEnd: '2027-01-31T11:00:00.000Z' })
-    await send('PUT', path, { currentPeriodEnd: null })
-    t.match(await get(path), { subscriptionStatus: 'active', currentPeriodEnd: null })
-    for (const body of [
-      { subscriptionStatus: 'paid' },
-      { currentPeriodEnd: '2027-02-31' },
-      { currentPeriodEnd: 'soon' }
-    ])
-      t.equal((await send('PUT', path, { name: 'changed', ...body })).status, 400, JSON.stringify(body))
-    t.match(await get(path), { name: 'merchant 91' }, 'a refused change has no effect')
-  }
-)

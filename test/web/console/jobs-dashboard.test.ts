@@ -2,8 +2,6 @@
 import t from 'tap'
 import { createLog } from '../../../src/platform/telemetry/log.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
-import { eventually } from '../../support/gateway-process.ts'
-import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 
 const NO_JOB = '/jobs/webhooks/00000000-0000-4000-8000-000000000000/retry'
 
@@ -108,37 +106,5 @@ await t.test('the dashboard of jobs', async t => {
     t.match(blocked, { status: 429, headers: { 'retry-after': /^[1-9]\d*$/ } })
     t.match(blocked.json(), { error: 'Too many failed authentication attempts' })
     t.equal((await ask('/jobs', { ...from, 'x-admin-key': gateway.adminKey })).status, 429, 'even with the right key')
-  })
-
-  await t.test('in a browser it is styled, light and dark, wide and narrow', { skip: noBrowser }, async t => {
-    const browser = await openBrowser(t)
-    for (const options of [
-      { colorScheme: 'light' },
-      { colorScheme: 'dark', viewport: { width: 360, height: 740 } }
-    ] as const) {
-      const { page, faults } = await openPage(t, browser, options)
-      await page.goto(`${gateway.url}/jobs?adminKey=${key}`)
-      t.equal(page.url(), `${gateway.url}/jobs`, 'the key is removed from the address')
-      t.equal(await page.title(), '2 failed · Jobs · boltgate')
-      t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing sticks out')
-      const badge = page.locator('.badge', { hasText: 'failed' }).first()
-      t.not(await badge.evaluate('element => getComputedStyle(element).backgroundColor'), 'rgba(0, 0, 0, 0)')
-      t.same(faults, [])
-      if (process.env['PICTURES'] !== undefined)
-        await page.screenshot({ path: `${process.env['PICTURES']}/jobs-${options.colorScheme}.png`, fullPage: true })
-    }
-  })
-
-  await t.test('the button of a failed job runs it again', async t => {
-    const { value: cookie } = await signedIn()
-    const [, action = '', id = ''] =
-      /action="(jobs\/webhooks\/([^"/]+)\/retry)"/.exec((await ask('/jobs', { cookie })).text) ?? []
-    const answer = await ask(`/${action}`, { cookie, 'sec-fetch-site': 'same-origin' }, 'POST')
-    t.match(answer, { status: 303, headers: { location: '../../../jobs?queue=webhooks' } })
-    const notified = ['<b>first</b>: the receiver said 500', 'it said no']
-    await eventually('it ran', async () => {
-      const [job] = await gateway.database.sql`select state, reason from jobs where id = ${id}`
-      return job?.['state'] === 'failed' && notified.includes(String(job['reason'])) ? null : true
-    })
   })
 })

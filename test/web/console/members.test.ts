@@ -1,5 +1,4 @@
 import t from 'tap'
-import { startGateway } from '../../support/gateway.ts'
 import { asPerson, openConsole, sessionOf } from './session.ts'
 
 t.test('a member is invited, gets another role and is removed; the second tab gets a conflict', async t => {
@@ -38,34 +37,4 @@ t.test('a signed-in owner gives the account its address', async t => {
     (members.json() as Array<{ email: string }>).map(({ email }) => email),
     ['new@example.com']
   )
-})
-
-t.test('of two sessions one signs the other out, and is itself not offered', async t => {
-  const gateway = await startGateway(t)
-  for (const [home, key] of [
-    ['console', gateway.merchant.apiKey],
-    ['operator', gateway.adminKey]
-  ] as const) {
-    const here = await sessionOf(gateway, key)
-    const there = await sessionOf(gateway, key)
-    const page = (await asPerson(gateway, here, `/${home}/signed-in`)).text
-    const ids = [...page.matchAll(/name="sessionId" value="([^"]+)"/g)].map(([, id = '']) => id)
-    t.equal(ids.length, 1, 'the other one alone')
-    await asPerson(gateway, here, `/${home}/signed-in`, { sessionId: ids[0] ?? '' })
-    t.equal((await asPerson(gateway, there, `/${home}`)).status, 303)
-    t.equal((await asPerson(gateway, here, `/${home}`)).status, 200)
-  }
-})
-
-t.test('the operator finds merchants by text and state', async t => {
-  const gateway = await startGateway(t)
-  await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Needle & Thread', email: 'needle@example.com' })
-  const cookie = await sessionOf(gateway, gateway.adminKey)
-  const rows = async (query: string) =>
-    [...(await asPerson(gateway, cookie, `/operator/merchants${query}`)).text.matchAll(/operator\/merchants\/\d+"/g)]
-      .length
-  t.equal(await rows('?search=needle'), 1)
-  t.equal(await rows('?search=needle&isActive=false'), 0)
-  t.ok((await rows('?planTier=nonsense')) >= 2)
-  t.match((await asPerson(gateway, cookie, '/operator')).text, /of \d+ active/)
 })

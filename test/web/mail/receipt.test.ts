@@ -1,24 +1,11 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
-import { Outbox } from '../../../src/web/mail/outbox.ts'
 import { receiptFor, receipts } from '../../../src/web/mail/notices.ts'
 import { MerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Payment, PaymentStatus } from '../../../src/payments/payments/schema.ts'
-import { systemClock } from '../../../src/platform/system/clock.ts'
-import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
-import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { Mail } from '../../../src/web/mail/mail.ts'
-import { FolderMailer } from '../../../src/web/mail/smtp.ts'
-import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
-import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
-import { fixture } from '../../payments/payments/fixture.ts'
-import { temporaryFolder } from '../../support/database.ts'
-import { eventually } from '../../support/gateway-process.ts'
+import { aPayment, fixture } from '../../payments/payments/fixture.ts'
 
-const payment: Payment = {
-  invoiceId: '123456789012345',
-  merchantId: 1,
+const payment = aPayment({
   orderId: 'order-7',
   status: 'paid',
   amount: '12.5',
@@ -26,24 +13,14 @@ const payment: Payment = {
   description: 'Two coffees',
   customerEmail: 'ada@example.org',
   customerName: 'Ada',
-  successUrl: null,
   metadata: { note: 'metadata-text' },
   payToken: 'the-pay-token',
-  slot: 'primary',
-  kind: 'sandbox',
   chargeId: 'the-charge',
   invoice: 'lnbcrt1theinvoice',
-  paymentHash: 'ab'.repeat(32),
-  network: 'regtest',
-  onchainAddress: null,
-  checkoutUrl: null,
   amountSats: 12_500,
   receivedSats: 12_501,
-  createdAt: 0,
-  expiresAt: 1,
-  confirmsAt: null,
   paidAt: Date.parse('2026-11-21T12:34:56.789Z')
-}
+})
 
 function change(different: Partial<Payment> = {}, from: PaymentStatus = 'unpaid') {
   return { payment: { ...payment, ...different }, from, tellMerchant: true }
@@ -193,34 +170,4 @@ t.test('no address, no receipt; and a demo payment has one', async t => {
   await payments.sync(account, demo.invoiceId)
   t.match(queued, [{ mail: { subject: /^Demo receipt/ } }])
   t.equal(queued.length, 1)
-})
-
-t.test('from the change of the status to the file: the receipt goes through the real queue', async t => {
-  const { database, payments, told: notified, merchant, clock } = await fixture(t)
-  const folder = join(temporaryFolder(t), 'mail')
-  const jobs = new DatabaseJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
-  t.teardown(() => jobs.close())
-  const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
-  const mailer = new FolderMailer({ folder, from: { name: '', address: 'no-reply@example.com' }, clock })
-  const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })
-  jobs.declare(outbox.jobs)
-  const store = new MerchantStore(database)
-  notified.changed = receipts({
-    outbox,
-    merchant: (sql, id) => store.within(sql).byId(id)
-  })
-  await jobs.start()
-  const account = await merchant()
-  const demo = await payments.create(account, {
-    orderId: 'o-1',
-    amount: '0',
-    currency: 'USD',
-    customerEmail: 'ada@example.org'
-  })
-  clock.advance(60_000)
-  await payments.sync(account, demo.invoiceId)
-  const [file] = await eventually('the receipt is there', async () =>
-    existsSync(folder) && readdirSync(folder).some(name => name.endsWith('.eml')) ? readdirSync(folder) : null
-  )
-  t.match(readFileSync(join(folder, file ?? ''), 'utf8'), 'To: ada@example.org')
 })

@@ -6,6 +6,7 @@ import { LOW_CONTRAST, noBrowser, openBrowser, openPage, picture, readQrCode } f
 import { INVOICE, PageWorld, servePages } from './page-server.ts'
 
 const skip = noBrowser
+const LIGHT = { colorScheme: 'light' } as const
 
 /** A place where merchants' pages would be; it answers so that a redirect ends somewhere. */
 const SHOP = 'https://shop.example/thanks'
@@ -37,7 +38,7 @@ t.test('on the gateway', { skip }, async t => {
   t.test('the QR code decodes to the invoice', async t => {
     const payment = await create()
     for (const options of [
-      { colorScheme: 'light' },
+      LIGHT,
       { colorScheme: 'dark' },
       { viewport: { width: 360, height: 740 } },
       { colorScheme: 'dark', forcedColors: 'active' },
@@ -45,6 +46,7 @@ t.test('on the gateway', { skip }, async t => {
     ] as const) {
       const { page, faults } = await openPage(t, browser, options)
       await page.goto(payment.payUrl)
+      if (options === LIGHT) await picture(page, 'pay-light')
       const read = (await readQrCode(page)) ?? ''
       t.match(read, /^LIGHTNING:LNBCRT[0-9A-Z]+$/, 'alphanumeric, which keeps the code coarse')
       t.equal(read.slice('lightning:'.length).toLowerCase(), payment.lightningInvoice)
@@ -160,27 +162,6 @@ t.test('in every state', { skip }, async t => {
     t.same(faults, [])
   })
 
-  t.test('a page that was opened late shows what has become of it', async t => {
-    const { page, faults } = await openPage(t, browser)
-    const requests: string[] = []
-    page.on('request', request => requests.push(request.url()))
-    for (const [status, heading] of [
-      ['paid', 'Paid'],
-      ['expired', 'This invoice has expired'],
-      ['refunded', 'Refunded']
-    ] as const) {
-      const payment = world.add({ status })
-      requests.length = 0
-      await page.goto(`${url}/pay/${payment.payToken}`)
-      t.ok(await page.getByRole('heading', { name: heading, exact: true }).isVisible())
-      t.notOk(
-        requests.some(path => path.endsWith('/events')),
-        'and has nothing to wait for'
-      )
-    }
-    t.same(faults, [])
-  })
-
   t.test('it polls while it cannot listen', async t => {
     const payment = world.add()
     const { page, faults } = await openPage(t, browser)
@@ -236,25 +217,6 @@ t.test('in every state', { skip }, async t => {
         t.same(await page.evaluate(LOW_CONTRAST), [], `${colorScheme}, ${payment.status}: WCAG AA`)
         t.equal(await page.evaluate('document.getAnimations().length'), 0, 'reduced motion is respected')
       }
-    }
-  })
-
-  const noPictures = process.env['UPDATE_IMAGES'] === undefined ? 'UPDATE_IMAGES=1 updates them' : false
-  t.test('pictures for the README', { skip: noPictures }, async t => {
-    const now = world.clock.now()
-    const payment = world.add({ createdAt: now - 872_000, expiresAt: now + 2_728_000 })
-    const paid = world.add({ status: 'paid', paidAt: Date.parse('2026-11-21T09:05:00Z') })
-    const views = [
-      ['pay-light', payment, { colorScheme: 'light', viewport: { width: 1280, height: 800 } }],
-      ['pay-dark', payment, { colorScheme: 'dark', viewport: { width: 1280, height: 800 } }],
-      ['pay-phone', payment, { colorScheme: 'light', viewport: { width: 390, height: 900 }, deviceScaleFactor: 2 }],
-      ['pay-paid', paid, { colorScheme: 'light', viewport: { width: 1280, height: 800 } }]
-    ] as const
-    for (const [name, shown, options] of views) {
-      const { page, faults } = await openPage(t, browser, { ...options, reducedMotion: 'reduce' })
-      await page.goto(`${url}/pay/${shown.payToken}`)
-      await picture(page, name)
-      t.same(faults, [])
     }
   })
 })
