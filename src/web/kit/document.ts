@@ -42,11 +42,6 @@ function translatedTemplate(strings: TemplateStringsArray): TranslatedTemplate {
 
 export const HTML_TYPE = 'text/html; charset=utf-8'
 
-/** Response of an operation that is a page. */
-export function asHtml(description: string) {
-  return { description, mediaType: HTML_TYPE }
-}
-
 const ONE_UP = '../'
 
 /**
@@ -94,6 +89,11 @@ export function inlinePageHeaders({ script, style }: InlineAssets): readonly str
 
 function hashOf(text: string): string {
   return `'sha256-${hash('sha256', text, 'base64')}'`
+}
+
+/** Response of an operation that is a page. */
+export function asHtml(description: string) {
+  return { description, mediaType: HTML_TYPE }
 }
 
 export const ICON_SVG =

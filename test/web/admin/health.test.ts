@@ -45,6 +45,13 @@ const trouble = {
   client: null
 }
 
+const withProvider = (more: Partial<ProviderState>) => ({ providers: async () => [{ ...provider, ...more }] })
+const withTraffic = (sums: object) => ({
+  traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), ...sums }) }
+})
+const withQueue = (more: object) => ({ jobs: { queues: async () => [{ ...queue, ...more }] } })
+const withUpstream = (more: object) => ({ upstreams: () => [{ ...trouble, ...more }] })
+
 const DAY = 86_400_000
 const answering = (policy = 'noeviction', ahead = 0) => ({
   healthy: async () => true,
@@ -115,9 +122,7 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
       'providers',
       'bad',
       /strike \(primary\) does not respond/,
-      {
-        providers: async () => [{ ...provider, hosts: [{ host: null, failures: 5, isLeftAlone: true, retryAfter: 3 }] }]
-      }
+      withProvider({ hosts: [{ host: null, failures: 5, isLeftAlone: true, retryAfter: 3 }] })
     ],
     [
       'providers',
@@ -145,33 +150,18 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
       /weather at http:\/\/127\.0\.0\.1:9 \(failed requests in a row: 2\)/,
       { upstreams: () => [trouble] }
     ],
-    ['upstreams', 'warning', /in a row: 1\)/, { upstreams: () => [{ ...trouble, failures: 1 }] }],
-    ['upstreams', 'warning', /weather/, { upstreams: () => [{ ...trouble, failures: 9, client: '10.0.0.1' }] }],
-    [
-      'upstreams',
-      'warning',
-      /APIs of merchants fail: 1/,
-      { upstreams: () => [{ ...trouble, tenant: '7', lastAt: systemClock.now() }] }
-    ],
-    [
-      'errors',
-      'bad',
-      /last 5 minutes: 10 of 20/,
-      { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 10 }) } }
-    ],
-    [
-      'errors',
-      'warning',
-      /2 of 20/,
-      { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 20, serverErrors: 2 }) } }
-    ],
+    ['upstreams', 'warning', /in a row: 1\)/, withUpstream({ failures: 1 })],
+    ['upstreams', 'warning', /weather/, withUpstream({ failures: 9, client: '10.0.0.1' })],
+    ['upstreams', 'warning', /APIs of merchants fail: 1/, withUpstream({ tenant: '7', lastAt: systemClock.now() })],
+    ['errors', 'bad', /last 5 minutes: 10 of 20/, withTraffic({ requests: 20, serverErrors: 10 })],
+    ['errors', 'warning', /2 of 20/, withTraffic({ requests: 20, serverErrors: 2 })],
     [
       'providers',
       'warning',
       /limit reached: strike/,
-      { providers: async () => [{ ...provider, budgets: [{ limit: 'account', exhausted: true, retryAfter: 3 }] }] }
+      withProvider({ budgets: [{ limit: 'account', exhausted: true, retryAfter: 3 }] })
     ],
-    ['providers', 'warning', /No provider has your key/, { providers: async () => [{ ...provider, hasKey: false }] }],
+    ['providers', 'warning', /No provider has your key/, withProvider({ hasKey: false })],
     ['providers', 'warning', /check failed/, { providers: () => Promise.reject(new Error('x')) }],
     [
       'providers',
@@ -184,18 +174,8 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
         ]
       }
     ],
-    [
-      'jobs',
-      'bad',
-      /Failed jobs.*: Pays \(2\)/,
-      { jobs: { queues: async () => [{ ...queue, failed: 2, lastFailed: at }] } }
-    ],
-    [
-      'jobs',
-      'bad',
-      /Overdue: Pays/,
-      { jobs: { queues: async () => [{ ...queue, every: 60_000, lastDone: at - 301_000 }] } }
-    ],
+    ['jobs', 'bad', /Failed jobs.*: Pays \(2\)/, withQueue({ failed: 2, lastFailed: at })],
+    ['jobs', 'bad', /Overdue: Pays/, withQueue({ every: 60_000, lastDone: at - 301_000 })],
     ['certificate', 'warning', /certificate expires on 20/, secured(10 * DAY)],
     ['certificate', 'bad', /certificate expires on 20/, secured(2 * DAY)],
     ['certificate', 'bad', /certificate expired on 20/, secured(-1)],
@@ -235,7 +215,7 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
   for (const [what, changed] of [
     [
       'a periodic job that succeeded after its failure',
-      { jobs: { queues: async () => [{ ...queue, every: 60_000, failed: 1, lastFailed: at - 2, lastDone: at - 1 }] } }
+      withQueue({ every: 60_000, failed: 1, lastFailed: at - 2, lastDone: at - 1 })
     ],
     ['a certificate that is valid for 20 days', secured(20 * DAY)],
     [
@@ -247,15 +227,9 @@ await eachDatabase(t, 'every check reports its result, and the fix for a failure
         }
       }
     ],
-    ['an upstream that the file no longer has', { upstreams: () => [{ ...trouble, origin: 'http://127.0.0.1:8' }] }],
-    [
-      'a merchant whose upstream failed an hour ago',
-      { upstreams: () => [{ ...trouble, tenant: '7', lastAt: at - 3_600_000 }] }
-    ],
-    [
-      'a few errors of few requests',
-      { traffic: { ...traffic, recent: async () => ({ ...nothingMeasured(), requests: 19, serverErrors: 19 }) } }
-    ]
+    ['an upstream that the file no longer has', withUpstream({ origin: 'http://127.0.0.1:8' })],
+    ['a merchant whose upstream failed an hour ago', withUpstream({ tenant: '7', lastAt: at - 3_600_000 })],
+    ['a few errors of few requests', withTraffic({ requests: 19, serverErrors: 19 })]
   ] satisfies ReadonlyArray<[string, Partial<HealthDependencies>]>)
     t.ok(
       (await checkHealth(parts(changed), new Map())).checks.every(({ state }) => state === 'good'),

@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { noBrowser, openBrowser, openPage, picture } from '../pay/browser.ts'
-import { buy, startGateway } from '../../support/gateway.ts'
+import { noBrowser, openBrowser, openPage, picture, signInWithKey } from '../pay/browser.ts'
+import { makeApi, makePayment } from './session.ts'
+import { startGateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { isAuthentic, startReceiver } from '../../fakes/receiver.ts'
-import { countingUpstream } from '../../security/shop.ts'
 import { fillTraffic } from '../../accounts/traffic/fixture.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -60,48 +60,8 @@ async function notByKeyboard(page: Page) {
 
 t.test('the console in a browser', { skip: noBrowser }, async t => {
   const gateway = await startGateway(t)
-  const upstream = await countingUpstream(t)
   const browser = await openBrowser(t)
-  const signIn = async (page: Page, key: string) => {
-    await page.goto(`${gateway.url}/sign-in`)
-    await page.getByLabel('API key').fill(key)
-    await page.getByLabel('API key').press('Enter')
-    await page.waitForURL(/\/(console|operator)$/, PATIENCE)
-  }
-
-  await t.test('without a program: an API is made, sells a request, is paused and removed', async t => {
-    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
-    await signIn(page, gateway.merchant.apiKey)
-    await page.goto(`${gateway.url}/console/apis`)
-    await page.getByLabel('1. Name').fill('Wetter <b> 🦊')
-    await page.getByLabel('2. Address of your API').fill('https://api.example.com')
-    await page.getByLabel('3. Satoshis per request').fill('21')
-    await page.getByLabel('2. Address of your API').fill(upstream.origin)
-    await page.getByRole('button', { name: 'Add API' }).click()
-    await page.getByRole('heading', { name: 'Wetter <b> 🦊' }).waitFor(PATIENCE)
-    t.ok(await page.getByText('Created.').isVisible())
-    const address = new URL((await page.locator('#url').textContent()) ?? '').pathname
-    const token = await buy(gateway, `${address}x`)
-    t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).text, 'sold')
-    await page.goto(`${gateway.url}/console`)
-    t.ok(await page.getByText('21 sats').first().isVisible(), 'it has earned')
-    await page.goto(`${gateway.url}/console/sales`)
-    await page.getByText('Revoke', { exact: true }).locator('visible=true').last().click()
-    await page
-      .getByRole('button', { name: /^Revoke/ })
-      .first()
-      .click()
-    t.ok(await page.getByText('Revoked.').isVisible())
-    t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).status, 401)
-    await page.goto(`${gateway.url}/console/apis`)
-    await page.getByRole('link', { name: 'Wetter' }).click()
-    await page.getByRole('button', { name: 'Pause API' }).click()
-    t.equal((await gateway.send('GET', `${address}x`)).status, 404)
-    await page.getByText('Remove API', { exact: true }).click()
-    await page.getByRole('button', { name: 'Remove', exact: true }).click()
-    t.ok(await page.getByText('No APIs yet. Enter an https address').isVisible())
-    t.same(faults, [])
-  })
+  const signIn = (page: Page, key: string) => signInWithKey(page, gateway.url, key)
 
   await t.test('without a program: a further webhook endpoint is made, tried, paused and removed', async t => {
     const receiver = await startReceiver()
@@ -119,14 +79,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     await page.getByRole('heading', { name: 'Test event delivered' }).waitFor(PATIENCE)
     const [sent] = receiver.received
     t.ok(sent !== undefined && isAuthentic(sent, secret, Date.now()))
-    const made = (
-      await gateway.merchantSend('POST', '/api/payments', {
-        orderId: 'told twice',
-        amount: '0.0001',
-        currency: 'BTC'
-      })
-    ).json() as { lightningInvoice: string }
-    await gateway.pay(made.lightningInvoice)
+    await makePayment(gateway, { orderId: 'told twice' }, true)
     await receiver.until(2)
     await page.goto(`${gateway.url}/console/webhooks`)
     t.ok(await page.getByRole('rowheader', { name: 'payment.paid' }).isVisible())
@@ -220,38 +173,23 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     'every page of both consoles: axe finds nothing, all is reached by keyboard, 320 pixels are enough, light and dark, under 60 KB, no other host is called',
     async t => {
       for (let at = 1; at <= 3; at++)
-        await gateway.merchantSend('POST', '/api/payments', {
-          orderId: `order ${at} <script>alert(1)</script>`,
-          amount: '0.00012345',
-          currency: 'BTC',
-          customerName: 'עברית 🦊'
-        })
-      await gateway.merchantSend('POST', '/api/proxy', {
-        name: 'Weather',
-        targetBaseUrl: 'https://api.example.com',
-        defaultPriceSats: 5
-      })
-      const proxies = (await gateway.merchantSend('GET', '/api/proxy')).json() as Array<{ proxyId: string }>
-      const { payments } = (await gateway.merchantSend('GET', '/api/payments')).json() as {
-        payments: Array<{ invoiceId: string }>
-      }
+        await makePayment(gateway, { orderId: `order ${at} <script>alert(1)</script>`, customerName: 'עברית 🦊' })
+      const proxyId = await makeApi(gateway)
+      const { invoiceId } = await makePayment(gateway)
       const { endpointId } = (
         await gateway.merchantSend('POST', '/api/merchant/webhooks/endpoints', {
           url: 'http://localhost:9900/hooks',
           events: ['payment.paid']
         })
       ).json() as { endpointId: string }
-      const sold = (
-        await gateway.merchantSend('POST', '/api/payments', { orderId: 'told', amount: '0.00002', currency: 'BTC' })
-      ).json() as { lightningInvoice: string }
-      await gateway.pay(sold.lightningInvoice)
+      await makePayment(gateway, { orderId: 'told' }, true)
       const deliveryId = await eventually('a webhook is written', async () => {
         const listed = await gateway.merchantSend('GET', '/api/merchant/webhooks/deliveries')
         return (listed.json() as { deliveries: Array<{ id: string }> }).deliveries[0]?.id ?? null
       })
       const ids: Readonly<Record<string, string>> = {
-        invoiceId: payments[0]?.invoiceId ?? '',
-        proxyId: proxies[0]?.proxyId ?? '',
+        invoiceId,
+        proxyId,
         endpointId,
         deliveryId,
         merchantId: String(gateway.merchant.id),
@@ -311,35 +249,15 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     const { page, faults } = await openPage(t, browser)
     await signIn(page, gateway.merchant.apiKey)
     await page.goto(`${gateway.url}/console/payments`)
-    const created = await gateway.merchantSend('POST', '/api/payments', {
-      orderId: 'while <b>looking',
-      amount: '0.0001',
-      currency: 'BTC'
-    })
+    const created = await makePayment(gateway, { orderId: 'while <b>looking' })
     const row = page.getByRole('row', { name: 'while <b>looking' })
     await row.waitFor(PATIENCE)
     t.notMatch(await row.textContent(), /UTC/, 'in the own time of the reader')
     await row.getByRole('link').focus()
-    await gateway.pay((created.json() as { lightningInvoice: string }).lightningInvoice)
+    await gateway.pay(created.lightningInvoice)
     t.equal(await page.evaluate('document.activeElement.textContent'), 'while <b>looking')
     await row.getByRole('link').blur()
     await row.getByText('paid', { exact: true }).waitFor(PATIENCE)
     t.same(faults, [])
-  })
-
-  await t.test('by keyboard alone: from signing in to the payments', async t => {
-    const { page } = await openPage(t, browser)
-    await signIn(page, gateway.merchant.apiKey)
-    await page.goto(`${gateway.url}/console`)
-    await page.keyboard.press('Tab')
-    t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to content')
-    await page.keyboard.press('Enter')
-    t.equal(await page.evaluate('document.activeElement.id'), 'content')
-    for (let at = 0; at < 30; at++) {
-      await page.keyboard.press('Shift+Tab')
-      if ((await page.evaluate('document.activeElement.textContent')) === 'Payments') break
-    }
-    await page.keyboard.press('Enter')
-    await page.waitForURL('**/console/payments', PATIENCE)
   })
 })

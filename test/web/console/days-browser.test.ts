@@ -1,6 +1,6 @@
 /** The days by which lists are filtered: the reader's own where the times are, UTC where the page says so. */
 import t from 'tap'
-import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
+import { noBrowser, openBrowser, openPage, signInWithKey } from '../pay/browser.ts'
 import { sell } from '../../selling/sales/fixture.ts'
 import { startGateway } from '../../support/gateway.ts'
 
@@ -20,10 +20,7 @@ t.test('lists are filtered by days', { skip: noBrowser }, async t => {
   ] as const)
     await t.test(name, async t => {
       const { page, faults } = await openPage(t, browser, { javaScriptEnabled, timezoneId: 'America/New_York' })
-      await page.goto(`${gateway.url}/sign-in`)
-      await page.getByLabel('API key').fill(gateway.merchant.apiKey)
-      await page.getByRole('button', { name: 'Sign in with key' }).click()
-      await page.waitForURL(/\/console$/, { timeout: 60_000 })
+      await signInWithKey(page, gateway.url, gateway.merchant.apiKey)
       for (const list of ['payments', 'sales']) {
         await page.goto(`${gateway.url}/console/${list}`)
         const from = page.getByLabel(label, { exact: true })

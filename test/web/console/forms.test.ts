@@ -3,7 +3,7 @@ import { sell } from '../../selling/sales/fixture.ts'
 import { mailedLinks } from '../sign-in/mails.ts'
 import { startGateway } from '../../support/gateway.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
-import { asPerson, cookieOf, makeApi, openConsole, sessionOf } from './session.ts'
+import { asPerson, cookieOf, makeApi, openConsole, sessionOf, wasOf } from './session.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
@@ -40,12 +40,9 @@ t.test(
     const api = `/api/admin/merchants/${gateway.merchant.id}`
     const headers = { 'x-api-key': gateway.adminKey }
     const now = async () => (await gateway.send('GET', api, { headers })).json() as Record<string, unknown>
-    const was =
-      /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(await read(path))?.[1] ??
-      ''
     const form = {
       do: 'subscription',
-      was,
+      was: wasOf(await read(path), 'subscription'),
       subscriptionStatus: 'past_due',
       currentPeriodEnd: '2026-12-31'
     }
@@ -91,12 +88,6 @@ t.test('of two tabs that change the same thing the second gets a conflict, and c
   })
 })
 
-/** What the form of a page that does this showed when it was made; nothing for one that does not say. */
-function wasOfForm(page: string, does: string) {
-  const form = page.split('<form').find(each => each.includes(`name="do" value="${does}"`)) ?? ''
-  return / name="was" value="([^"]*)"/.exec(form.split('</form')[0] ?? '')?.[1] ?? ''
-}
-
 t.test(
   'a concurrent pause, creation or new key shows a conflict to the second of two tabs, also where one key replaced another',
   async t => {
@@ -113,20 +104,20 @@ t.test(
       t.match(response.text, /This was changed/)
     }
     for (const path of [`/console/apis/${proxyId}`, `/console/webhooks/${endpointId}`]) {
-      const pause = { do: 'pause', was: wasOfForm(await read(path), 'pause') }
+      const pause = { do: 'pause', was: wasOf(await read(path), 'pause') }
       t.equal((await visit(path, pause)).status, 303, path)
       await isTold(path, pause)
-      const resume = { do: 'resume', was: wasOfForm(await read(path), 'resume') }
+      const resume = { do: 'resume', was: wasOf(await read(path), 'resume') }
       t.equal((await visit(path, resume)).status, 303, path)
       await isTold(path, resume)
     }
     const first = await settings()
-    const save = { do: 'provider', slot: 'primary', was: wasOfForm(first, 'provider') }
-    const remove = { do: 'remove', slot: 'primary', was: wasOfForm(first, 'remove') }
+    const save = { do: 'provider', slot: 'primary', was: wasOf(first, 'provider') }
+    const remove = { do: 'remove', slot: 'primary', was: wasOf(first, 'remove') }
     t.equal((await visit('/console/settings', { ...save, key: 'sandbox-one' })).status, 200)
     await isTold('/console/settings', { ...save, key: 'sandbox-two' })
     await isTold('/console/settings', remove)
-    const again = { ...save, was: wasOfForm(await settings(), 'provider') }
+    const again = { ...save, was: wasOf(await settings(), 'provider') }
     t.equal((await visit('/console/settings', { ...again, key: 'sandbox-one' })).status, 200)
     await isTold('/console/settings', { ...again, key: 'sandbox-one' })
     t.notMatch(await settings(), /sandbox-one/)
@@ -146,7 +137,7 @@ t.test(
     const inDollars = await read(path)
     t.match(inDollars, /USD 0\.002, never more than 1,000 sats/)
     t.notMatch(inDollars, /name="price" value="1000"/, 'the cap is not shown as the price')
-    const set = { do: 'price', was: wasOfForm(inDollars, 'price'), price: '500' }
+    const set = { do: 'price', was: wasOf(inDollars, 'price'), price: '500' }
     t.equal((await visit(path, set)).status, 303)
     t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: undefined })
     t.match(await read(path), /value="500"/)
@@ -162,14 +153,14 @@ t.test(
         price
       )
     await changeEndpoints('USD 0.0001')
-    const was = wasOfForm(await read(path), 'endpoint')
+    const was = wasOf(await read(path), 'endpoint')
     await changeEndpoints('USD 0.0002')
     const removal = { do: 'endpoint-remove', was, method: '', pathPattern: '/chat' }
     t.equal((await visit(path, removal)).status, 422, 'so is one of an address')
     await change(byModel('USD 0.0001'))
     const byRequest = await read(path)
     t.match(byRequest, /by request, never more than 500 sats/)
-    const late = { do: 'price', was: wasOfForm(byRequest, 'price'), price: '9' }
+    const late = { do: 'price', was: wasOf(byRequest, 'price'), price: '9' }
     await change(byModel('USD 0.0002'))
     const response = await visit(path, late)
     t.equal(response.status, 422, 'another table of prices is another price')
@@ -195,22 +186,22 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   })
   const endpoints = async () => ((await get(`/api/proxy/${proxyId}`)) as { endpoints: object[] }).endpoints
   const path = `/console/apis/${proxyId}`
-  const wasOf = async () => wasOfForm(await read(path), 'endpoint')
+  const wasNow = async () => wasOf(await read(path), 'endpoint')
   const before = await endpoints()
-  const was = await wasOf()
+  const was = await wasNow()
   const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', price: '40' }
   t.equal((await visit(path, set)).status, 303)
   t.match(await endpoints(), [...before, { method: 'GET', pathPattern: '/reports/*', priceSats: 40 }])
   const late = await visit(path, { ...set, price: '41' })
   t.equal(late.status, 422)
   t.match(late.text, /This was changed/)
-  const bad = await visit(path, { ...set, was: await wasOf(), pathPattern: 're ports' })
+  const bad = await visit(path, { ...set, was: await wasNow(), pathPattern: 're ports' })
   t.equal(bad.status, 422)
   t.match(bad.text, /Must begin with \//)
   t.match(bad.text, /value="re ports"/, 'the fields keep their values')
   await visit(path, {
     ...set,
-    was: await wasOf(),
+    was: await wasNow(),
     method: 'POST',
     pathPattern: '/chat',
     price: '3000'
@@ -218,7 +209,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   t.match(await endpoints(), [before[0], { ...before[1], priceSats: 3000 }, { pathPattern: '/reports/*' }])
   await visit(path, {
     ...set,
-    was: await wasOf(),
+    was: await wasNow(),
     method: '',
     pathPattern: '/in-dollars',
     price: '7'
@@ -227,7 +218,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   t.same((await endpoints())[0], { ...first, priceSats: 7 }, 'in satoshis from now on')
   await visit(path, {
     do: 'endpoint-remove',
-    was: await wasOf(),
+    was: await wasNow(),
     method: 'POST',
     pathPattern: '/chat'
   })
@@ -264,7 +255,7 @@ t.test('settings say which provider makes the invoices, why, and what its key ne
   const { visit, read } = await openConsole(t)
   const shown = await read('/console/settings')
   t.match(shown, /Active provider: \w+, because/)
-  const was = wasOfForm(shown, 'remove')
+  const was = wasOf(shown, 'remove')
   await visit('/console/settings', { do: 'remove', was, slot: 'primary' })
   t.match(await read('/console/settings'), /No key is saved yet/)
 })

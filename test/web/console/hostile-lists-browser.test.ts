@@ -2,7 +2,7 @@
 import t from 'tap'
 import { sell } from '../../selling/sales/fixture.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
-import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
+import { noBrowser, openBrowser, openPage, signInWithKey } from '../pay/browser.ts'
 
 const NAMES = [
   'W'.repeat(200),
@@ -85,10 +85,7 @@ t.test('lists with hostile text', { skip: noBrowser }, async t => {
     ['operator in German', adminKey, 'operator', OPERATOR, 'de-DE']
   ] as const) {
     const { page } = await openPage(t, browser, { locale })
-    await page.goto(`${gateway.url}/sign-in`)
-    await page.getByLabel(/API key|API-Schlüssel/).fill(key)
-    await page.getByRole('button', { name: /Sign in with key|Mit Schlüssel anmelden/ }).click()
-    await page.waitForURL(new RegExp(`/${home}$`), { timeout: 60_000 })
+    await signInWithKey(page, gateway.url, key)
     for (const path of ['', ...pages])
       await t.test(`${who}: /${home}${path}`, async t => {
         await page.goto(`${gateway.url}/${home}${path}`)

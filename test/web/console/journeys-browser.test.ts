@@ -2,7 +2,7 @@
 import { fetchWithL402 } from '@getalby/lightning-tools/402'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t from 'tap'
-import { noBrowser, openBrowser, openPage, picture } from '../pay/browser.ts'
+import { noBrowser, openBrowser, openPage, picture, signInWithKey } from '../pay/browser.ts'
 import { countingUpstream } from '../../security/shop.ts'
 import { mailedLinks } from '../sign-in/mails.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
@@ -24,12 +24,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
   const upstream = await countingUpstream(t)
   const browser = await openBrowser(t)
   const open = async (options: BrowserContextOptions) => (await openPage(t, browser, options)).page
-  const withKey = async (page: Page, key: string) => {
-    await page.goto(`${gateway.url}/sign-in`)
-    await page.getByLabel('API key').fill(key)
-    await page.getByRole('button', { name: 'Sign in with key' }).click()
-    await page.waitForURL(/\/(console|operator)$/, PATIENCE)
-  }
+  const withKey = (page: Page, key: string) => signInWithKey(page, gateway.url, key)
   let key = gateway.merchant.apiKey
   const paid = async (orderId: string) => {
     const headers = { 'x-api-key': key }

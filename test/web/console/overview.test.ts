@@ -3,7 +3,7 @@ import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
 import { sell } from '../../selling/sales/fixture.ts'
 import { startGateway, type TestGateway } from '../../support/gateway.ts'
-import { asPerson, openConsole, sessionOf } from './session.ts'
+import { asPerson, makeApi, makePayment, openConsole, sessionOf } from './session.ts'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 
 /** A section of the overview by its heading's id, as words; null where it is not there. */
@@ -24,15 +24,10 @@ async function measured(gateway: TestGateway, proxyId: string, counts: object) {
   })
 }
 
-async function proxy(gateway: TestGateway) {
-  const body = { name: 'Weather <i>', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 5 }
-  return ((await gateway.merchantSend('POST', '/api/proxy', body)).json() as { proxyId: string }).proxyId
-}
+const proxy = (gateway: TestGateway) => makeApi(gateway, { name: 'Weather <i>' })
 
-async function payment(gateway: TestGateway, orderId: string) {
-  const body = { orderId, amount: 5, currency: 'USD' }
-  return ((await gateway.merchantSend('POST', '/api/payments', body)).json() as { invoiceId: string }).invoiceId
-}
+const payment = async (gateway: TestGateway, orderId: string) =>
+  (await makePayment(gateway, { orderId, amount: 5, currency: 'USD' })).invoiceId
 
 t.test('the overview shows the conversion of 402 responses', async t => {
   const { gateway, cookie } = await openConsole(t)

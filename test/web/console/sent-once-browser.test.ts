@@ -1,5 +1,5 @@
 import t from 'tap'
-import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
+import { noBrowser, openBrowser, openPage, signInWithKey } from '../pay/browser.ts'
 import { startGateway } from '../../support/gateway.ts'
 
 /** Sends the form of the colour, whose response is not waited for; says whether the page lets it go. */
@@ -14,10 +14,7 @@ t.test('a form is sent once, and again where the browser leads back to its page'
   const gateway = await startGateway(t)
   const browser = await openBrowser(t)
   const { page, faults } = await openPage(t, browser)
-  await page.goto(`${gateway.url}/sign-in`)
-  await page.getByLabel('API key').fill(gateway.merchant.apiKey)
-  await page.getByLabel('API key').press('Enter')
-  await page.waitForURL(/\/console$/, { timeout: 60_000 })
+  await signInWithKey(page, gateway.url, gateway.merchant.apiKey)
   await page.goto(`${gateway.url}/console/settings`)
   t.equal(await page.evaluate(SEND), true)
   t.equal(await page.evaluate(SEND), false, 'a second click sends nothing')

@@ -65,3 +65,20 @@ export async function makeApi({ merchantSend }: TestGateway, more: object = {}):
   const body = { name: 'Weather', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 5, ...more }
   return ((await merchantSend('POST', '/api/proxy', body)).json() as { proxyId: string }).proxyId
 }
+
+/** Makes a payment of 10,000 satoshis, unless `more` says otherwise, and pays it. */
+export async function makePayment({ merchantSend, pay }: TestGateway, more: object = {}, isPaid = false) {
+  const body = { orderId: 'order', amount: '0.0001', currency: 'BTC', ...more }
+  const answer = await merchantSend('POST', '/api/payments', body)
+  const made = answer.json() as { readonly invoiceId: string; readonly lightningInvoice: string }
+  if (!isPaid) return made
+  await pay(made.lightningInvoice)
+  await merchantSend('POST', `/api/payments/${made.invoiceId}/sync`)
+  return made
+}
+
+/** What the form of a page that does this showed when it was made; empty for one that does not say. */
+export function wasOf(page: string, does: string): string {
+  const form = page.split('<form').find(each => each.includes(`name="do" value="${does}"`)) ?? ''
+  return / name="was" value="([^"]*)"/.exec(form.split('</form')[0] ?? '')?.[1] ?? ''
+}

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startGateway } from '../../support/gateway.ts'
-import { asPerson, sessionOf } from './session.ts'
+import { asPerson, makeApi, sessionOf, wasOf } from './session.ts'
 
 const HOSTILE = `"><script>alert(1)</script></form><form method="post"> \u202e ${'W'.repeat(120)}`
 
@@ -25,13 +25,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       300,
     true
   )
-  const created = await gateway.merchantSend('POST', '/api/proxy', {
-    name: HOSTILE.slice(0, 90),
-    targetBaseUrl: 'https://example.com/v1',
-    defaultPriceSats: 3
-  })
-  t.equal(created.status, 201, created.text)
-  const { proxyId } = created.json() as { proxyId: string }
+  const proxyId = await makeApi(gateway, { name: HOSTILE.slice(0, 90), targetBaseUrl: 'https://example.com/v1' })
   const other = (
     await gateway.adminSend('POST', '/api/admin/merchants', { name: 'Other', email: 'other@example.com' })
   ).json() as {
@@ -56,7 +50,7 @@ await t.test('an operator sees a merchant, changes what an operator may, and vie
       t.match(text, words)
     t.notMatch(text, /<script>alert|SECRET|NaN|undefined/)
     t.ok(text.length < 60_000, `${text.length} bytes`)
-    const was = /value="features"\s*\/?>\s*<input type="hidden" name="was" value="([^"]*)"/.exec(text)?.[1] ?? ''
+    const was = wasOf(text, 'features')
     t.match(was, /refundsEnabled: true, multiCurrencyEnabled: true/)
     const features = { do: 'features', was, feature: 'refundsEnabled' }
     t.equal((await page(home, features)).status, 303)

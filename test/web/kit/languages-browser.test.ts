@@ -1,7 +1,7 @@
 /** What a reader with a German browser sees of the pay page and of the console, and how another language is chosen. */
 import t from 'tap'
 import { startGateway } from '../../support/gateway.ts'
-import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
+import { noBrowser, openBrowser, openPage, signInWithKey } from '../pay/browser.ts'
 
 const PATIENCE = { timeout: 60_000 }
 /** Runs in the page. */
@@ -43,10 +43,7 @@ t.test('pages in a German browser', { skip: noBrowser }, async t => {
       defaultPriceSats: 1
     })
     const { page, faults } = await openPage(t, browser, german)
-    await page.goto(`${gateway.url}/sign-in`)
-    await page.getByLabel('API-Schlüssel').fill(gateway.merchant.apiKey)
-    await page.getByRole('button', { name: 'Mit Schlüssel anmelden' }).click()
-    await page.waitForURL(/\/console$/, PATIENCE)
+    await signInWithKey(page, gateway.url, gateway.merchant.apiKey)
     await page.getByRole('heading', { name: 'Übersicht' }).waitFor(PATIENCE)
     for (const path of ['', '/payments', '/apis', '/settings', '/keys', '/webhooks', '/till']) {
       await page.goto(`${gateway.url}/console${path}`)

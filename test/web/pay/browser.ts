@@ -65,6 +65,15 @@ export async function openPage(t: T, browser: Browser, options: BrowserContextOp
   return { page, faults }
 }
 
+/** Signs in with a key, also in German and without JavaScript. */
+export async function signInWithKey(page: Page, url: string, key: string): Promise<void> {
+  await page.goto(`${url}/sign-in`)
+  const field = page.getByLabel(/API key|API-Schlüssel/)
+  await field.fill(key)
+  await field.press('Enter')
+  await page.waitForURL(/\/(console|operator)$/, { timeout: 60_000 })
+}
+
 /** What the QR code on the page says to a camera; null when it cannot be read. */
 export async function readQrCode(page: Page): Promise<string | null> {
   const { width, height, data } = PNG.sync.read(await page.locator('.qr').screenshot())

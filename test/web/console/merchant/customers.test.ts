@@ -1,19 +1,12 @@
 /** Customers and refunds as lists with count and sum. */
 import t from 'tap'
 import { startGateway } from '../../../support/gateway.ts'
-import { asPerson, openConsole, sessionOf } from '../session.ts'
+import { asPerson, makePayment, openConsole, sessionOf } from '../session.ts'
 
 t.test('customers: payments of an address or a name are one row, with count, sum and a link', async t => {
   const gateway = await startGateway(t)
-  const pay = async (orderId: string, customer: object, isPaid: boolean) => {
-    const body = { orderId, amount: 0.0001, currency: 'BTC', ...customer }
-    const made = (await gateway.merchantSend('POST', '/api/payments', body)).json() as {
-      invoiceId: string
-      lightningInvoice: string
-    }
-    if (isPaid) await gateway.pay(made.lightningInvoice)
-    return made.invoiceId
-  }
+  const pay = async (orderId: string, customer: object, isPaid: boolean) =>
+    (await makePayment(gateway, { orderId, ...customer }, isPaid)).invoiceId
   const hostile = `<b>${'W'.repeat(150)}</b>`
   const first = await pay('a', { customerEmail: 'Ada@example.com', customerName: 'Ada' }, true)
   await pay('b', { customerEmail: 'ada@example.com', customerName: 'Ada L.' }, true)

@@ -1,6 +1,6 @@
 /** What lists of payments and sales sum up and compare, search, and the page of one payment. */
 import t from 'tap'
-import { openConsole } from '../session.ts'
+import { makePayment, openConsole } from '../session.ts'
 
 const DAY = 86_400_000
 
@@ -10,19 +10,15 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
   const page = async (path: string) => await read(`/console/${path}`)
   const ids: string[] = []
   for (const [nth, amount] of ['0.00010000', '0.00020000', '0.00040000'].entries()) {
-    const created = await gateway.merchantSend('POST', '/api/payments', {
+    const more = {
       orderId: `order-${nth}`,
       amount,
       currency: 'BTC',
       customerName: nth === 0 ? '<b>Ada</b>' : 'Bob',
       customerEmail: 'buyer@example.com',
       metadata: { seat: '<i>12</i>' }
-    })
-    const { invoiceId, lightningInvoice } = created.json() as { invoiceId: string; lightningInvoice: string }
-    ids.push(invoiceId)
-    if (nth === 2) continue
-    await gateway.pay(lightningInvoice)
-    await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)
+    }
+    ids.push((await makePayment(gateway, more, nth !== 2)).invoiceId)
   }
   const [first = ''] = ids
   await gateway.database.sql`
@@ -69,16 +65,12 @@ t.test('lists: a filtered list has its count and sum beside the period before, a
 t.test('lists: the page of a payment shows its own webhooks', async t => {
   const { gateway, visit } = await openConsole(t)
   await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: 'https://shop.example.com/hooks' })
-  const ids: string[] = []
-  for (const orderId of ['a', 'b']) {
-    const created = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.0001', currency: 'BTC' })
-    const { invoiceId, lightningInvoice } = created.json() as { invoiceId: string; lightningInvoice: string }
-    ids.push(invoiceId)
-    await gateway.pay(lightningInvoice)
-    await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)
-  }
-  const { text } = await visit(`/console/payments/${ids[0]}`)
+  const [{ invoiceId }, other] = [
+    await makePayment(gateway, { orderId: 'a' }, true),
+    await makePayment(gateway, { orderId: 'b' }, true)
+  ]
+  const { text } = await visit(`/console/payments/${invoiceId}`)
   const webhooks = text.slice(text.indexOf('id="webhooks"'), text.indexOf('id="refunds"'))
   t.match(webhooks, /payment\.paid[^]*shop\.example\.com/)
-  t.notMatch(webhooks, new RegExp(ids[1] ?? 'none'))
+  t.notMatch(webhooks, new RegExp(other.invoiceId))
 })

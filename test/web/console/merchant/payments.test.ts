@@ -2,23 +2,13 @@
 import t from 'tap'
 import { decodeInvoice } from '../../../../src/lightning/codecs/bolt11.ts'
 import { type TestGateway } from '../../../support/gateway.ts'
-import { openConsole } from '../session.ts'
+import { makePayment, openConsole, wasOf } from '../session.ts'
 
 const ADDRESS = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 
-interface Made {
-  readonly invoiceId: string
-  readonly lightningInvoice: string
-}
+type Made = Awaited<ReturnType<typeof makePayment>>
 
-async function paymentOf(gateway: TestGateway, orderId: string) {
-  const created = await gateway.merchantSend('POST', '/api/payments', {
-    orderId,
-    amount: '0.00010000',
-    currency: 'BTC'
-  })
-  return created.json() as Made
-}
+const paymentOf = (gateway: TestGateway, orderId: string) => makePayment(gateway, { orderId })
 
 async function brought(gateway: TestGateway, { invoiceId, lightningInvoice }: Made, state: string, sats = 0) {
   t.equal(decodeInvoice(lightningInvoice).network, 'regtest')
@@ -168,7 +158,7 @@ t.test('money is formatted by locale, with its cents and every digit, and sent a
   const shown = (text: string) => /<input[^>]*name="domesticShippingUsd"[^>]*value="([^"]*)"/.exec(text)?.[1]
   const before = await page()
   t.equal(shown(before), '4.90')
-  const was = /name="was" value="([^"]*)"/.exec(before.slice(before.indexOf('value="settings"')))?.[1] ?? ''
+  const was = wasOf(before, 'settings')
   const form = { do: 'settings', was, claimWindowDays: '14' }
   const save = (domesticShippingUsd: string) => visit('/console/store', { ...form, domesticShippingUsd })
   t.match((await save('4.905')).text, /value="4\.905"/, 'an invalid amount is shown again')

@@ -1,7 +1,7 @@
 /** What the console says of an account or an API that cannot sell. */
 import t from 'tap'
 import { defaultYaml, startGateway, type TestGateway } from '../../../support/gateway.ts'
-import { asPerson, makeApi, openConsole, sessionOf } from '../session.ts'
+import { asPerson, makeApi, openConsole, sessionOf, wasOf } from '../session.ts'
 
 const KEY = 'a-good-sandbox-key'
 
@@ -96,11 +96,9 @@ t.test(
     const path = `/console/apis/${proxyId}`
     const page = async () => await read(path)
     const proxy = async () => (await get(`/api/proxy/${proxyId}`)) as object
-    const mark = (text: string, does: string) =>
-      / name="was" value="([^"]*)"/.exec(text.slice(text.indexOf(`name="do" value="${does}"`)))?.[1] ?? ''
     const form = async (more: Record<string, string>) => ({
       do: 'settings',
-      was: mark(await page(), 'settings'),
+      was: wasOf(await page(), 'settings'),
       name: 'Wetter <b>',
       targetBaseUrl: 'https://api.example.org/v1',
       tokenValiditySeconds: '7200',
@@ -149,7 +147,7 @@ t.test(
     t.match(await proxy(), { hasAuthValue: false, name: 'Wetter <b>' })
 
     const price = async (more: Record<string, string>) =>
-      await visit(path, { do: 'price', was: mark(await page(), 'price'), price: '', ...more })
+      await visit(path, { do: 'price', was: wasOf(await page(), 'price'), price: '', ...more })
     const amounts = 'gpt-4o = $0.01\r\nsmall=2'
     for (const wrong of [
       { price: '$0.01' },
