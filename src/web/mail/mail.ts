@@ -1,4 +1,5 @@
 import type { SendMailOptions } from 'nodemailer'
+import { Type } from 'typebox'
 import type { Clock } from '../../platform/system/clock.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
@@ -50,10 +51,22 @@ export class MailFailed extends Error {
 }
 
 // No quoted names, lists or comments: prevents header injection.
-export const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
+const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 const LONGEST_ADDRESS = 254
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 const LONGEST_SUBJECT = 500
+
+/** Address that mail can be sent to, of a request's body. */
+export function emailAddress(more: { readonly 'x-audit'?: true } = {}) {
+  return Type.String({
+    minLength: 3,
+    maxLength: LONGEST_ADDRESS,
+    pattern: ADDRESS.source,
+    'x-email': true,
+    'x-rule': 'Must be an email address, such as name@example.com.',
+    ...more
+  })
+}
 
 /** Whether the address is plain, without a name, at most 254 characters. */
 export function isMailAddress(text: string): boolean {

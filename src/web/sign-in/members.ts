@@ -13,7 +13,7 @@ import type { SqlSignInStore } from './store.ts'
 import { Type, type Static } from 'typebox'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { ADDRESS } from '../mail/mail.ts'
+import { emailAddress } from '../mail/mail.ts'
 import type { Notices } from '../mail/notices.ts'
 
 export interface MembersDependencies {
@@ -189,14 +189,7 @@ const MemberView = Type.Object(
 )
 export type MemberView = Static<typeof MemberView>
 
-const Address = Type.String({
-  minLength: 3,
-  maxLength: 254,
-  'x-audit': true,
-  pattern: ADDRESS.source,
-  'x-email': true,
-  'x-rule': 'Must be an email address, such as name@example.com.'
-})
+const Address = emailAddress({ 'x-audit': true })
 
 const Invitation = Type.Object({ email: Address, role: Role }, { title: 'Invitation' })
 

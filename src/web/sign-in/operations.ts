@@ -11,7 +11,7 @@ import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { asHtml } from '../kit/document.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
-import { ADDRESS, isMailAddress } from '../mail/mail.ts'
+import { emailAddress, isMailAddress } from '../mail/mail.ts'
 import { asciiEmail } from '../../engine/formats/text-patterns.ts'
 import { accountPageOperations, belowSignIn } from './account-page.ts'
 import { isFromHere } from './cookie.ts'
@@ -131,7 +131,7 @@ export function signInOperations(dependencies: {
       description: 'Does what POST /api/auth/magic-link does, for a page without a program.',
       form: {
         mediaType: FORM_TYPE,
-        schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: ADDRESS.source }) })
+        schema: LinkInput
       },
       responses: {
         200: asHtml('The same whether or not an account has the address.'),
@@ -171,7 +171,7 @@ export function signInOperations(dependencies: {
         mediaType: FORM_TYPE,
         schema: Type.Object({
           name: Type.String({ minLength: 1, maxLength: 200 }),
-          email: Type.String({ minLength: 3, maxLength: 254, pattern: ADDRESS.source })
+          email: emailAddress()
         })
       },
       responses: {

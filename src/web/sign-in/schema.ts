@@ -2,20 +2,12 @@ import { Type, type Static } from 'typebox'
 import { iso, isoTime } from '../../engine/formats/iso-time.ts'
 import { shownStatus } from '../../accounts/merchants/account.ts'
 import { ROLES } from '../../engine/operations/operation.ts'
-import { ADDRESS } from '../mail/mail.ts'
+import { emailAddress } from '../mail/mail.ts'
 import type { Membership } from './store.ts'
 import type { CurrentSession } from './sessions.ts'
 
 /** Body of `POST /api/auth/magic-link` (decision 170). */
-export const LinkInput = Type.Object({
-  email: Type.String({
-    minLength: 3,
-    maxLength: 254,
-    pattern: ADDRESS.source,
-    'x-email': true,
-    'x-rule': 'Must be an email address, such as name@example.com.'
-  })
-})
+export const LinkInput = Type.Object({ email: emailAddress() })
 
 /** Its response, always the same. */
 export const LinkSent = Type.Object({ message: Type.String() })

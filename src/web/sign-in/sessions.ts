@@ -1,6 +1,5 @@
 import { readerLanguage, speaking } from '../../engine/formats/language.ts'
-import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
-import { asGatewayError, LongError } from '../../engine/operations/errors.ts'
+import { asGatewayError } from '../../engine/operations/errors.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import { RoleRequired, type Role } from '../../engine/operations/operation.ts'
@@ -20,7 +19,7 @@ import { inTime, type Clock } from '../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
 import { noSessionCookie, sessionCookie, sessionToken, SESSION_LIFE, digestOf, isSignInToken } from './cookie.ts'
 import { awayPage, SIGN_IN_HEADERS } from './pages.ts'
-import { mayActByCookie } from './signed-in.ts'
+import { mayActByCookie, otherSite } from './signed-in.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './store.ts'
 import { STAND_IN_LIFE, Impersonations } from './stand-in.ts'
 import { HTML_TYPE } from '../kit/document.ts'
@@ -332,12 +331,4 @@ export function principalOf(
 
 function isAway(error: unknown): boolean {
   return asGatewayError(error).status === 503
-}
-
-function otherSite(): LongError {
-  return new LongError(
-    FORBIDDEN,
-    'Forbidden',
-    'Only a page of this gateway may ask for this in the name of who is signed in.'
-  )
 }

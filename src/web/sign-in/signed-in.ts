@@ -17,9 +17,12 @@ export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: stri
   const session = await sessions.current(token)
   if (session === null || token === null)
     throw new LongError(NOT_SIGNED_IN, 'Not signed in', 'Not signed in. Request a link with POST /api/auth/magic-link.')
-  if (!mayActByCookie(ctx, publicUrl))
-    throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
+  if (!mayActByCookie(ctx, publicUrl)) throw otherSite()
   return { token, session }
+}
+
+export function otherSite(): LongError {
+  return new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
 }
 
 type SameSiteRequest = Pick<Context, 'headers' | 'host' | 'method' | 'secure'>

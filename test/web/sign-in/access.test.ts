@@ -1,17 +1,13 @@
 import t from 'tap'
 import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../../support/gateway.ts'
+import { cookieOf } from '../console/session.ts'
 import { mailedLinks } from './mails.ts'
 
 const OPERATOR = 'operator@example.com'
 const FORM = 'application/x-www-form-urlencoded'
 /** What a browser says of a request that a page of this origin makes. */
 const HERE = { 'sec-fetch-site': 'same-origin' }
-
-function cookieOf(answer: Answer) {
-  const header = answer.headers['set-cookie']
-  return String(Array.isArray(header) ? header[0] : header).split(';', 1)[0] ?? ''
-}
 
 interface Account {
   readonly merchantId: number

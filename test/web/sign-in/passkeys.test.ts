@@ -3,6 +3,7 @@ import t, { type Test as T } from 'tap'
 import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 import { freePort } from '../../support/free-port.ts'
 import { defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
+import { sessionOf } from '../console/session.ts'
 import { linksTo, mailedLinks } from './mails.ts'
 
 const OPERATOR = 'operator@example.com'
@@ -255,12 +256,7 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
 
 t.test('a user who signed in with a key has no passkeys, and at an IP address none is offered', async t => {
   const gateway = await localGateway(t, 20)
-  const byKey = await gateway.send('POST', '/sign-in/key', {
-    headers: { ...HERE, 'content-type': 'application/x-www-form-urlencoded' },
-    body: `key=${gateway.merchant.apiKey}`
-  })
-  const [cookie = ''] = [byKey.headers['set-cookie'] ?? []].flat()
-  const headers = { cookie: cookie.split(';', 1)[0] ?? '', ...HERE }
+  const headers = { cookie: await sessionOf(gateway, gateway.merchant.apiKey), ...HERE }
   t.same((await gateway.send('GET', '/api/auth/passkeys', { headers })).json(), { canAdd: false, passkeys: [] })
   t.equal((await gateway.send('POST', '/api/auth/passkeys/options', { headers })).status, 403)
   t.match((await gateway.send('GET', '/console/settings/passkeys', { headers })).text, 'You cannot add a passkey here')

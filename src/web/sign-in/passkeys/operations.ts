@@ -12,14 +12,14 @@ import { landing } from '../landing.ts'
 import type { SignInRecord } from '../record.ts'
 import { principalOf, type Sessions } from '../sessions.ts'
 import { changing, signedOut, reading } from '../session-operations.ts'
-import { signedIn, type OpenSession } from '../signed-in.ts'
+import { otherSite, signedIn, type OpenSession } from '../signed-in.ts'
 import type { Person } from '../store.ts'
 import type { Passkeys } from './service.ts'
 import type { StoredPasskey } from './store.ts'
 import { Name, Creation, PasskeyUse, CeremonyOptions, PasskeyView, PasskeyList } from './schema.ts'
 
-const otherSite = 'Another site asked, or no person is signed in.'
-const refused = { 401: signedOut, 403: otherSite } as const
+const notHere = 'Another site asked, or no person is signed in.'
+const refused = { 401: signedOut, 403: notHere } as const
 const none = 'The person has no such passkey.'
 const impossible = 'Browsers make no passkeys for the address of this gateway.'
 const common = { tag: 'Sign-in', access: 'public' } as const
@@ -54,8 +54,7 @@ export function passkeyOperations(dependencies: {
     return { ...open, person }
   }
   const fromHere = (ctx: Context): void => {
-    if (!isFromHere(ctx, publicUrl()))
-      throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
+    if (!isFromHere(ctx, publicUrl())) throw otherSite()
   }
   const onRecord = async <T>(
     { session }: OpenSession,
@@ -91,7 +90,7 @@ export function passkeyOperations(dependencies: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
           schema: CeremonyOptions
         },
-        403: otherSite,
+        403: notHere,
         409: impossible
       },
       async handle({ ctx }) {
@@ -118,7 +117,7 @@ export function passkeyOperations(dependencies: {
           })
         },
         401: 'It proves nothing here, or it was removed.',
-        403: otherSite
+        403: notHere
       },
       async handle({ ctx, body }) {
         fromHere(ctx)
