@@ -35,7 +35,7 @@ export interface Shown {
 }
 
 export interface PayableSource {
-  byPayToken(token: string): Promise<Pick<Shown, 'payable' | 'payee'> | null>
+  byPayToken(token: string): Promise<Shown | null>
 }
 
 /** Invoices are alphanumeric: only the JSON needs shell quotes. */
