@@ -319,21 +319,6 @@ lightning: { primary: { kind: strike }, alternate: { kind: opennode } }
   t.notOk(found.includes('/sandbox/pay'))
 })
 
-t.test(
-  'chains of a file replace built-in ones of the same name, and a file that spells all out is unchanged',
-  async t => {
-    const yaml =
-      'chains: { paid: [ throttle, credential, challenge ] }\nroutes:\n  - { match: { path: /a }, price: 1, chain: paid, upstream: { url: "https://a.example" } }\n'
-    const { config } = await loadText(yaml, {})
-    t.same(
-      config.chains['paid']?.map(entry => entry.plugin),
-      ['throttle', 'credential', 'challenge']
-    )
-    const whole = await loadText(readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8'), {})
-    t.equal((await dryRun(whole)).config.routes.filter(({ at }) => at.file !== 'gateway.yaml').length, 0)
-  }
-)
-
 t.test('an invoice without a description names host and path as people write them', async t => {
   const gateway = await startGateway(t, {
     yaml: `server: { listen: "127.0.0.1:\${PORT}", publicUrl: "http://shop.example:8080" }

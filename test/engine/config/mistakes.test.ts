@@ -51,492 +51,486 @@ async function problemsOf(text: string, env: Environment = {}) {
   }
 }
 
-interface Mistake {
-  readonly name: string
-  readonly from: string
-  readonly to: string
-  readonly env?: Environment
-  readonly line: string
-}
+type Mistake = readonly [name: string, from: string, to: string, line: string, env?: Environment]
 
 const mistakes: readonly Mistake[] = [
-  {
-    name: 'an example of another route',
-    from: '    price: 10 sats\n',
-    to: '    price: 10 sats\n    examples: [ { request: GET /v2/weather } ]\n',
-    line: 'gateway.yaml:28:28: routes[2].examples[0].request: found "GET /v2/weather", which this route does not take; allowed: a method and a path of its match [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a price beside a meter',
-    from: '    price: 10 sats\n',
-    to: '    price: 10 sats\n    meter: { bundle: 100 sats, prices: 1 msat }\n',
-    line: 'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'tokens for a pattern with a named segment',
-    from: 'path: /v1/* }',
-    to: 'path: "/v1/:id" }\n    tokenPath: pattern',
-    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside the path "/v1/:id"; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'tokens for several patterns',
-    from: 'path: /v1/* }',
-    to: 'path: [/v1/*, /v2/*] }\n    tokenPath: pattern',
-    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside 2 paths; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a meter that nothing in the chain reads',
-    from: '    price: 10 sats\n',
-    to: '    meter: { bundle: 100 sats, prices: 1 msat }\n',
-    line: 'gateway.yaml:27:5: routes[2].meter: found a meter, but the chain "paid" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a price of a unit without its own unit',
-    from: '    price: 10 sats\n',
-    to: '    meter: { bundle: 100 sats, prices: 2 }\n',
-    line: 'gateway.yaml:27:40: routes[2].meter.prices: found 2; allowed: a price such as "2 msat", "1 sat" or "$0.000002", from 0 msat to 1000000000000 msat [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a table of prices without an entry',
-    from: '    price: 10 sats\n',
-    to: '    price: { by: { json: model }, of: {} }\n',
-    line: 'gateway.yaml:27:39: routes[2].price.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a table of prices of a meter without an entry',
-    from: '    price: 10 sats\n',
-    to: '    meter: { bundle: 100 sats, prices: { by: { json: model }, of: {} } }\n',
-    line: 'gateway.yaml:27:67: routes[2].meter.prices.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a meter whose prices are empty',
-    from: '    price: 10 sats\n',
-    to: '    meter: { bundle: 100 sats, prices: {} }\n',
-    line: 'gateway.yaml:27:40: routes[2].meter.prices: found an empty mapping; allowed: a price such as 2 msat, { input: 2 msat, output: 8 msat }, a table by a field of the request, or { catalog: ./models.json, markup: 5% } [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a list that holds itself',
-    from: '[/api/payments, /api/refunds]',
-    to: '&paths [/api/payments, *paths]',
-    line: 'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value above it [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a required setting that holds a variable which is not set',
-    from: 'path: /v1/*',
-    to: 'path: "${PATHS}"',
-    line: 'gateway.yaml:26:43: routes[2].match.path: the environment variable PATHS is not set; set it, or give a default: ${PATHS:-default} [BG_CONFIG_VARIABLE]'
-  },
-  {
-    name: 'a tab in the indentation',
-    from: '  workers: 1',
-    to: '\tworkers: 1',
-    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only, such as two for each tab [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a key indented too little',
-    from: '  workers: 1',
-    to: ' workers: 1',
-    line: 'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a key indented too far',
-    from: '  workers: 1',
-    to: '    workers: 1',
-    line: 'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a line without its colon',
-    from: 'mode: development',
-    to: 'mode development',
-    line: 'gateway.yaml:1:1: found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a bracket that is not closed',
-    from: '[/api/payments, /api/refunds]',
-    to: '[/api/payments, /api/refunds',
-    line: 'gateway.yaml:20:34: found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a quote that is not closed',
-    from: 'serviceName: boltgate',
-    to: 'serviceName: "boltgate',
-    line: 'gateway.yaml:7:25: found a text that begins with a quote and has no closing one; allowed: a quote at both ends [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a text with a colon and without quotes',
-    from: 'mode: development',
-    to: 'mode: a: b',
-    line: 'gateway.yaml:1:7: found a second "key: value" where a value should be (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it [BG_CONFIG_SYNTAX]'
-  },
-  {
-    name: 'a duplicate key',
-    from: '  workers: 1',
-    to: '  workers: 1\n  workers: 2',
-    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first is on line 5) [BG_CONFIG_DUPLICATE]'
-  },
-  {
-    name: 'an unknown key',
-    from: '  workers: 1',
-    to: '  wrokers: 1',
-    line: 'gateway.yaml:5:3: server.wrokers: found the unknown key "wrokers"; allowed: listen, publicUrl, proxyUrl, tls, clientCa, http2, workers, trustedProxies, limits. Did you mean "workers"? [BG_CONFIG_UNKNOWN_KEY]'
-  },
-  {
-    name: 'a misspelt plugin',
-    from: '- throttle: { policy: burst }',
-    to: '- thorttle: { policy: burst }',
-    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, proxy, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"? [BG_CONFIG_REFERENCE]'
-  },
-  {
-    name: 'a misspelt key beside a plugin',
-    from: '- body-limit: { limit: 1MiB }',
-    to: '- body-limit: { limit: 1MiB }\n      disable: true',
-    line: 'gateway.yaml:15:7: chains.paid[2].disable: found the unknown key "disable" beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it. Did you mean "disabled"? [BG_CONFIG_UNKNOWN_KEY]'
-  },
-  {
-    name: 'an unknown setting of a plugin',
-    from: 'body-limit: { limit: 1MiB }',
-    to: 'body-limit: { limits: 1MiB }',
-    line: 'gateway.yaml:14:21: chains.paid[2].body-limit.limits: found the unknown key "limits"; allowed: limit. Did you mean "limit"? [BG_CONFIG_UNKNOWN_KEY]'
-  },
-  {
-    name: "a grace for prices that are merchants' own",
-    from: '    upstream: { proxy: ":proxyId" }',
-    to: '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',
-    line: "gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy [BG_CONFIG_CONFLICT]"
-  },
-  {
-    name: 'an unknown policy',
-    from: 'policy: burst',
-    to: 'policy: brust',
-    line: 'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, console, global, l402-proxy, magic-link, passkey, payment-create, read, webhook, write. Did you mean "burst"? [BG_CONFIG_REFERENCE]'
-  },
-  {
-    name: 'an unknown chain',
-    from: 'chain: merchant',
-    to: 'chain: merchants',
-    line: 'gateway.yaml:21:12: routes[0].chain: found the unknown chain "merchants"; allowed: merchant, paid, proxied. Did you mean "merchant"? [BG_CONFIG_REFERENCE]'
-  },
-  {
-    name: 'an unknown internal upstream',
-    from: 'internal: api }',
-    to: 'internal: apo }',
-    line: 'gateway.yaml:22:27: routes[0].upstream.internal: found the unknown internal upstream "apo"; allowed: api. Did you mean "api"? [BG_CONFIG_REFERENCE]'
-  },
-  {
-    name: 'a route without an upstream',
-    from: '    upstream: { proxy: ":proxyId" }\n',
-    to: '',
-    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of files, internal, proxy and url [BG_CONFIG_MISSING_KEY]'
-  },
-  {
-    name: 'an upstream without a target',
-    from: 'upstream: { proxy: ":proxyId" }',
-    to: 'upstream: { timeout: 3s }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a route with two upstreams',
-    from: '{ proxy: ":proxyId" }',
-    to: '{ proxy: ":proxyId", internal: api }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a setting of an HTTP upstream beside an internal one',
-    from: '{ internal: api }',
-    to: '{ internal: api, timeout: 3s }',
-    line: 'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'the id of a proxy from a parameter that the path lacks',
-    from: 'proxy: ":proxyId"',
-    to: 'proxy: ":id"',
-    line: 'gateway.yaml:25:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a value of the wrong type',
-    from: 'workers: 1',
-    to: 'workers: two',
-    line: 'gateway.yaml:5:12: server.workers: found "two"; allowed: a whole number from 1 to 1024 [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a list where a mapping belongs',
-    from: 'payment: { serviceName: boltgate, tokenValidity: 1h }',
-    to: 'payment: [boltgate]',
-    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys schemes, order, serviceName, l402Lsat, tokenValidity, invoiceExpiry, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a value that is not one of the choices',
-    from: 'mode: development',
-    to: 'mode: developement',
-    line: 'gateway.yaml:1:7: mode: found "developement"; allowed: development, production. Did you mean "development"? [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a duration without a unit',
-    from: 'tokenValidity: 1h',
-    to: 'tokenValidity: 3600',
-    line: 'gateway.yaml:7:50: payment.tokenValidity: found 3600; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s. Did you mean "3600s"? [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a duration in an unknown unit',
-    from: 'window: 10s',
-    to: 'window: 10 seconds',
-    line: 'gateway.yaml:9:30: policies.burst.window: found "10 seconds"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 1d [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a size in an unknown unit',
-    from: 'limit: 1MiB',
-    to: 'limit: 1 meg',
-    line: 'gateway.yaml:14:28: chains.paid[2].body-limit.limit: found "1 meg"; allowed: a size such as "64KiB", "1MiB" or "10MB", or a whole number of bytes [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a variable that is not set',
-    from: '127.0.0.1:8080',
-    to: '"127.0.0.1:${PORT}"',
-    line: 'gateway.yaml:3:11: server.listen: the environment variable PORT is not set; set it, or give a default: ${PORT:-default} [BG_CONFIG_VARIABLE]'
-  },
-  {
-    name: 'a variable that is empty',
-    from: '127.0.0.1:8080',
-    to: '"127.0.0.1:${PORT}"',
-    env: { PORT: '' },
-    line: 'gateway.yaml:3:11: server.listen: the environment variable PORT is empty; set it, or give a default: ${PORT:-default} [BG_CONFIG_VARIABLE]'
-  },
-  {
-    name: 'a variable without its closing brace',
-    from: '127.0.0.1:8080',
-    to: '"127.0.0.1:${PORT"',
-    line: 'gateway.yaml:3:11: server.listen: found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${" [BG_CONFIG_VARIABLE]'
-  },
-  {
-    name: 'a port out of range',
-    from: '127.0.0.1:8080',
-    to: '127.0.0.1:80800',
-    line: 'gateway.yaml:3:11: server.listen: found "127.0.0.1:80800"; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a bad port out of the environment',
-    from: '127.0.0.1:8080',
-    to: '"127.0.0.1:${PORT}"',
-    env: { PORT: 'http' },
-    line: 'gateway.yaml:3:11: server.listen: found what "127.0.0.1:${PORT}" gives; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a path without its leading slash',
-    from: 'path: /v1/*',
-    to: 'path: v1/*',
-    line: 'gateway.yaml:26:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"? [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a star in the middle of a path',
-    from: 'path: /v1/*',
-    to: 'path: /v1/*/x',
-    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a parameter that a path has twice',
-    from: 'path: /v1/*',
-    to: 'path: /v1/:m/:m',
-    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/:m/:m"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a method in small letters',
-    from: 'method: POST',
-    to: 'method: post',
-    line: 'gateway.yaml:20:22: routes[0].match.method: found "post"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"? [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'an unknown method in a list',
-    from: 'method: POST',
-    to: 'method: [GET, PSOT]',
-    line: 'gateway.yaml:20:28: routes[0].match.method[1]: found "PSOT"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"? [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a negative price',
-    from: 'price: 10 sats',
-    to: 'price: -10',
-    line: 'gateway.yaml:27:12: routes[2].price: found -10; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a price in another currency',
-    from: 'price: 10 sats',
-    to: 'price: 1 CHF',
-    line: 'gateway.yaml:27:12: routes[2].price: found "1 CHF"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a price by two fields',
-    from: 'price: 10 sats',
-    to: 'price: { by: { json: model, header: x-model }, of: { small: 5 } }',
-    line: 'gateway.yaml:27:33: routes[2].price.by.header: found the unknown key "header"; allowed: json [BG_CONFIG_UNKNOWN_KEY]'
-  },
-  {
-    name: 'a price by a parameter that the path has not',
-    from: 'price: 10 sats',
-    to: 'price: { by: { path: model }, of: { small: 5 } }',
-    line: 'gateway.yaml:27:26: routes[2].price.by.path: found "model", which is no parameter of /v1/*; allowed: a path with one, such as /v1/:model [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a table with an invalid price',
-    from: 'price: 10 sats',
-    to: 'price: { by: { json: model }, of: { small: 5, large: $-1 } }',
-    line: 'gateway.yaml:27:58: routes[2].price.of.large: found "$-1"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a price server without an address',
-    from: 'price: 10 sats',
-    to: 'price: { from: "127.0.0.1:9100/price" }',
-    line: 'gateway.yaml:27:20: routes[2].price.from: found "127.0.0.1:9100/price"; allowed: an http or https address, such as https://api.example.com/v1. Did you mean "http://127.0.0.1:9100/price"? [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'two fields of one name for a price server',
-    from: 'price: 10 sats',
-    to: 'price: { from: "http://127.0.0.1:9100/price", fields: [ { json: a }, { query: a } ] }',
-    line: 'gateway.yaml:27:59: routes[2].price.fields: found two fields with the name "a", by which the price server could not tell them apart; allowed: each name once [BG_CONFIG_DUPLICATE]'
-  },
-  {
-    name: 'free calls for no time',
-    from: 'price: 10 sats',
-    to: 'price: 10 sats\n    free: { calls: 20, per: 0s }',
-    line: 'gateway.yaml:28:29: routes[2].free.per: found "0s"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 30d [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'an OpenAPI file that is not there',
-    from: 'price: 10 sats',
-    to: 'price: 10 sats\n    openapi: ./no-api.yaml',
-    line: 'gateway.yaml:28:14: routes[2].openapi: the file "./no-api.yaml" cannot be read (ENOENT) [BG_CONFIG_FILE]'
-  },
-  {
-    name: 'prices by audience beside a price of nothing',
-    from: 'price: 10 sats',
-    to: 'price: 0 sats\n    audience: [{ who: verified-bot, price: 1 sat }]',
-    line: 'gateway.yaml:28:5: routes[2].audience: found prices by audience on a route that is free for all others, which each client could pretend to be; allowed: a price above 0 beside them [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'agents of a search engine',
-    from: 'price: 10 sats',
-    to: 'price: 10 sats\n    audience: [{ who: search-engine, agents: [a.example], price: 1 sat }]',
-    line: 'gateway.yaml:28:38: routes[2].audience[0].agents: found agents; allowed: beside who: verified-bot [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a price on a chain that asks for no payment',
-    from: '    chain: merchant',
-    to: '    chain: merchant\n    price: 1 sat',
-    line: 'gateway.yaml:22:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge [BG_CHAIN_SALE]'
-  },
-  {
-    name: 'a value where a route compares the name of a header',
-    from: 'match: { host: api.example.com, path: /v1/* }',
-    to: 'match: { header: "X Plan: gold", path: /v1/* }',
-    line: 'gateway.yaml:26:22: routes[2].match.header: found "X Plan: gold"; allowed: a header name, or one with its value such as x-plan=gold [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a query without the name of a parameter',
-    from: 'match: { host: api.example.com, path: /v1/* }',
-    to: 'match: { query: "=pdf", path: /v1/* }',
-    line: 'gateway.yaml:26:21: routes[2].match.query: found "=pdf"; allowed: the name of a query parameter, or one with its value such as format=pdf [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'keys without what they could spend',
-    from: '    price: 10 sats\n',
-    to: '    price: 10 sats\n    keys: true\n',
-    line: 'gateway.yaml:28:5: routes[2].keys: found keys without a meter or sessions, so that there is no balance for a key to spend; allowed: keys beside meter or sessions [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a service whose tokens would open all routes without one',
-    from: '    price: 10 sats\n',
-    to: '    price: 10 sats\n    service: boltgate\n',
-    line: 'gateway.yaml:28:5: routes[2].service: found the name of payment.serviceName, so that its tokens would be good for every route without a service too; allowed: another name [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: "tokens of the operator for merchants' proxies",
-    from: '    chain: proxied\n',
-    to: '    chain: proxied\n    invoices: false\n',
-    line: "gateway.yaml:25:5: routes[1].invoices: found a setting of the operator's tokens on a route of merchants' proxies, which sell their own; allowed: at routes of the operator [BG_CONFIG_CONFLICT]"
-  },
-  {
-    name: 'a second route for the same values',
-    from: 'match: { host: api.example.com, path: /v1/* }\n',
-    to: 'match: { path: /v1/*, header: [a, X-Plan=Gold] }\n    chain: merchant\n    upstream: { internal: api }\n  - match: { path: /v1/*, header: [x-plan=Gold, A] }\n',
-    line: 'gateway.yaml:29:5: routes[3].match: found a second route for any method "/v1/* a x-plan=Gold"; allowed: one (the first is on line 26) [BG_CONFIG_DUPLICATE]'
-  },
-  {
-    name: 'a second route for the same requests',
-    from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats',
-    to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
-    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first is on line 23) [BG_CONFIG_DUPLICATE]'
-  },
-  {
-    name: 'a plugin after the one that answers',
-    from: '    - challenge\n    - forward\n',
-    to: '    - forward\n    - challenge\n    - forward\n',
-    line: 'gateway.yaml:15:7: chains.paid[3]: found "forward" before the end of the chain; allowed: forward as the last entry only, because it answers the request [BG_CHAIN_ORDER]'
-  },
-  {
-    name: 'a chain that ends with forward for an internal upstream',
-    from: 'chain: merchant',
-    to: 'chain: paid',
-    line: 'gateway.yaml:22:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a throttle after the challenge',
-    from: '    - throttle: { policy: burst }\n    - body-limit: { limit: 1MiB }\n    - challenge\n',
-    to: '    - body-limit: { limit: 1MiB }\n    - challenge\n    - throttle: { policy: burst }\n',
-    line: 'gateway.yaml:15:7: chains.paid[3]: found "throttle" after challenge; allowed: throttle before challenge [BG_CHAIN_ORDER]'
-  },
-  {
-    name: 'idempotency without auth before it',
-    from: '{ auth: { as: merchant } }, ',
-    to: '',
-    line: 'gateway.yaml:17:59: chains.merchant[2]: found "idempotency", which needs the principal, without an earlier entry that provides it; allowed: idempotency after auth [BG_CHAIN_ORDER]'
-  },
-  {
-    name: 'several workers with state in memory',
-    from: 'workers: 1',
-    to: 'workers: 2\ndatabase: { url: "postgres://127.0.0.1/boltgate" }',
-    line: 'gateway.yaml:5:12: server.workers: found 2 workers with state in memory; allowed: 1 worker, or state.url with the address of a Redis server [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'several workers with the embedded database',
-    from: 'workers: 1',
-    to: 'workers: 2\nstate: { url: "redis://127.0.0.1" }',
-    line: 'gateway.yaml:5:12: server.workers: found 2 workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a pooler before the embedded database',
-    from: 'workers: 1',
-    to: 'workers: 1\ndatabase: { listenUrl: "postgres://127.0.0.1/boltgate" }',
-    line: 'gateway.yaml:6:24: database.listenUrl: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a numbered database of a cluster',
-    from: 'workers: 1',
-    to: 'workers: 1\nstate: { url: "redis://a:7001,redis://b/3" }',
-    line: 'gateway.yaml:6:15: state.url: found the number of a database of a cluster; allowed: addresses such as redis://host:6379 [BG_CONFIG_CONFLICT]'
-  },
-  {
-    name: 'a secret that is too short',
-    from: '"${BOLTGATE_SECRET:-}"',
-    to: 'hunter2',
-    line: 'gateway.yaml:6:20: secrets.master: found a secret of 7 characters; allowed: at least 32 characters, such as the output of `openssl rand -base64 48` [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a publicUrl with a path',
-    from: '"${PUBLIC_URL:-}"',
-    to: 'https://example.com/api',
-    line: 'gateway.yaml:4:14: server.publicUrl: found "https://example.com/api"; allowed: an http or https address without a path, such as https://api.example.com [BG_CONFIG_VALUE]'
-  },
-  {
-    name: 'a key without its value',
-    from: 'tokenValidity: 1h',
-    to: 'tokenValidity:',
-    line: 'gateway.yaml:7:50: payment.tokenValidity: found nothing; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s [BG_CONFIG_VALUE]'
-  }
+  [
+    'an example of another route',
+    '    price: 10 sats\n',
+    '    price: 10 sats\n    examples: [ { request: GET /v2/weather } ]\n',
+    'gateway.yaml:28:28: routes[2].examples[0].request: found "GET /v2/weather", which this route does not take; allowed: a method and a path of its match [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a price beside a meter',
+    '    price: 10 sats\n',
+    '    price: 10 sats\n    meter: { bundle: 100 sats, prices: 1 msat }\n',
+    'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'tokens for a pattern with a named segment',
+    'path: /v1/* }',
+    'path: "/v1/:id" }\n    tokenPath: pattern',
+    'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside the path "/v1/:id"; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'tokens for several patterns',
+    'path: /v1/* }',
+    'path: [/v1/*, /v2/*] }\n    tokenPath: pattern',
+    'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside 2 paths; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a meter that nothing in the chain reads',
+    '    price: 10 sats\n',
+    '    meter: { bundle: 100 sats, prices: 1 msat }\n',
+    'gateway.yaml:27:5: routes[2].meter: found a meter, but the chain "paid" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a price of a unit without its own unit',
+    '    price: 10 sats\n',
+    '    meter: { bundle: 100 sats, prices: 2 }\n',
+    'gateway.yaml:27:40: routes[2].meter.prices: found 2; allowed: a price such as "2 msat", "1 sat" or "$0.000002", from 0 msat to 1000000000000 msat [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a table of prices without an entry',
+    '    price: 10 sats\n',
+    '    price: { by: { json: model }, of: {} }\n',
+    'gateway.yaml:27:39: routes[2].price.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a table of prices of a meter without an entry',
+    '    price: 10 sats\n',
+    '    meter: { bundle: 100 sats, prices: { by: { json: model }, of: {} } }\n',
+    'gateway.yaml:27:67: routes[2].meter.prices.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a meter whose prices are empty',
+    '    price: 10 sats\n',
+    '    meter: { bundle: 100 sats, prices: {} }\n',
+    'gateway.yaml:27:40: routes[2].meter.prices: found an empty mapping; allowed: a price such as 2 msat, { input: 2 msat, output: 8 msat }, a table by a field of the request, or { catalog: ./models.json, markup: 5% } [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a list that holds itself',
+    '[/api/payments, /api/refunds]',
+    '&paths [/api/payments, *paths]',
+    'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value above it [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a required setting that holds a variable which is not set',
+    'path: /v1/*',
+    'path: "${PATHS}"',
+    'gateway.yaml:26:43: routes[2].match.path: the environment variable PATHS is not set; set it, or give a default: ${PATHS:-default} [BG_CONFIG_VARIABLE]'
+  ],
+  [
+    'a tab in the indentation',
+    '  workers: 1',
+    '\tworkers: 1',
+    'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only, such as two for each tab [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a key indented too little',
+    '  workers: 1',
+    ' workers: 1',
+    'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a key indented too far',
+    '  workers: 1',
+    '    workers: 1',
+    'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a line without its colon',
+    'mode: development',
+    'mode development',
+    'gateway.yaml:1:1: found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a bracket that is not closed',
+    '[/api/payments, /api/refunds]',
+    '[/api/payments, /api/refunds',
+    'gateway.yaml:20:34: found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a quote that is not closed',
+    'serviceName: boltgate',
+    'serviceName: "boltgate',
+    'gateway.yaml:7:25: found a text that begins with a quote and has no closing one; allowed: a quote at both ends [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a text with a colon and without quotes',
+    'mode: development',
+    'mode: a: b',
+    'gateway.yaml:1:7: found a second "key: value" where a value should be (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it [BG_CONFIG_SYNTAX]'
+  ],
+  [
+    'a duplicate key',
+    '  workers: 1',
+    '  workers: 1\n  workers: 2',
+    'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first is on line 5) [BG_CONFIG_DUPLICATE]'
+  ],
+  [
+    'an unknown key',
+    '  workers: 1',
+    '  wrokers: 1',
+    'gateway.yaml:5:3: server.wrokers: found the unknown key "wrokers"; allowed: listen, publicUrl, proxyUrl, tls, clientCa, http2, workers, trustedProxies, limits. Did you mean "workers"? [BG_CONFIG_UNKNOWN_KEY]'
+  ],
+  [
+    'a misspelt plugin',
+    '- throttle: { policy: burst }',
+    '- thorttle: { policy: burst }',
+    'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, proxy, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"? [BG_CONFIG_REFERENCE]'
+  ],
+  [
+    'a misspelt key beside a plugin',
+    '- body-limit: { limit: 1MiB }',
+    '- body-limit: { limit: 1MiB }\n      disable: true',
+    'gateway.yaml:15:7: chains.paid[2].disable: found the unknown key "disable" beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it. Did you mean "disabled"? [BG_CONFIG_UNKNOWN_KEY]'
+  ],
+  [
+    'an unknown setting of a plugin',
+    'body-limit: { limit: 1MiB }',
+    'body-limit: { limits: 1MiB }',
+    'gateway.yaml:14:21: chains.paid[2].body-limit.limits: found the unknown key "limits"; allowed: limit. Did you mean "limit"? [BG_CONFIG_UNKNOWN_KEY]'
+  ],
+  [
+    "a grace for prices that are merchants' own",
+    '    upstream: { proxy: ":proxyId" }',
+    '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',
+    "gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy [BG_CONFIG_CONFLICT]"
+  ],
+  [
+    'an unknown policy',
+    'policy: burst',
+    'policy: brust',
+    'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, console, global, l402-proxy, magic-link, passkey, payment-create, read, webhook, write. Did you mean "burst"? [BG_CONFIG_REFERENCE]'
+  ],
+  [
+    'an unknown chain',
+    'chain: merchant',
+    'chain: merchants',
+    'gateway.yaml:21:12: routes[0].chain: found the unknown chain "merchants"; allowed: merchant, paid, proxied. Did you mean "merchant"? [BG_CONFIG_REFERENCE]'
+  ],
+  [
+    'an unknown internal upstream',
+    'internal: api }',
+    'internal: apo }',
+    'gateway.yaml:22:27: routes[0].upstream.internal: found the unknown internal upstream "apo"; allowed: api. Did you mean "api"? [BG_CONFIG_REFERENCE]'
+  ],
+  [
+    'a route without an upstream',
+    '    upstream: { proxy: ":proxyId" }\n',
+    '',
+    'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of files, internal, proxy and url [BG_CONFIG_MISSING_KEY]'
+  ],
+  [
+    'an upstream without a target',
+    'upstream: { proxy: ":proxyId" }',
+    'upstream: { timeout: 3s }',
+    'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a route with two upstreams',
+    '{ proxy: ":proxyId" }',
+    '{ proxy: ":proxyId", internal: api }',
+    'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of files, internal, proxy and url [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a setting of an HTTP upstream beside an internal one',
+    '{ internal: api }',
+    '{ internal: api, timeout: 3s }',
+    'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'the id of a proxy from a parameter that the path lacks',
+    'proxy: ":proxyId"',
+    'proxy: ":id"',
+    'gateway.yaml:25:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a value of the wrong type',
+    'workers: 1',
+    'workers: two',
+    'gateway.yaml:5:12: server.workers: found "two"; allowed: a whole number from 1 to 1024 [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a list where a mapping belongs',
+    'payment: { serviceName: boltgate, tokenValidity: 1h }',
+    'payment: [boltgate]',
+    'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys schemes, order, serviceName, l402Lsat, tokenValidity, invoiceExpiry, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a value that is not one of the choices',
+    'mode: development',
+    'mode: developement',
+    'gateway.yaml:1:7: mode: found "developement"; allowed: development, production. Did you mean "development"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a duration without a unit',
+    'tokenValidity: 1h',
+    'tokenValidity: 3600',
+    'gateway.yaml:7:50: payment.tokenValidity: found 3600; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s. Did you mean "3600s"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a duration in an unknown unit',
+    'window: 10s',
+    'window: 10 seconds',
+    'gateway.yaml:9:30: policies.burst.window: found "10 seconds"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 1d [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a size in an unknown unit',
+    'limit: 1MiB',
+    'limit: 1 meg',
+    'gateway.yaml:14:28: chains.paid[2].body-limit.limit: found "1 meg"; allowed: a size such as "64KiB", "1MiB" or "10MB", or a whole number of bytes [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a variable that is not set',
+    '127.0.0.1:8080',
+    '"127.0.0.1:${PORT}"',
+    'gateway.yaml:3:11: server.listen: the environment variable PORT is not set; set it, or give a default: ${PORT:-default} [BG_CONFIG_VARIABLE]'
+  ],
+  [
+    'a variable that is empty',
+    '127.0.0.1:8080',
+    '"127.0.0.1:${PORT}"',
+    'gateway.yaml:3:11: server.listen: the environment variable PORT is empty; set it, or give a default: ${PORT:-default} [BG_CONFIG_VARIABLE]',
+    { PORT: '' }
+  ],
+  [
+    'a variable without its closing brace',
+    '127.0.0.1:8080',
+    '"127.0.0.1:${PORT"',
+    'gateway.yaml:3:11: server.listen: found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${" [BG_CONFIG_VARIABLE]'
+  ],
+  [
+    'a port out of range',
+    '127.0.0.1:8080',
+    '127.0.0.1:80800',
+    'gateway.yaml:3:11: server.listen: found "127.0.0.1:80800"; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a bad port out of the environment',
+    '127.0.0.1:8080',
+    '"127.0.0.1:${PORT}"',
+    'gateway.yaml:3:11: server.listen: found what "127.0.0.1:${PORT}" gives; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080; http:// before it, or unix: and a path [BG_CONFIG_VALUE]',
+    { PORT: 'http' }
+  ],
+  [
+    'a path without its leading slash',
+    'path: /v1/*',
+    'path: v1/*',
+    'gateway.yaml:26:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a star in the middle of a path',
+    'path: /v1/*',
+    'path: /v1/*/x',
+    'gateway.yaml:26:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a parameter that a path has twice',
+    'path: /v1/*',
+    'path: /v1/:m/:m',
+    'gateway.yaml:26:43: routes[2].match.path: found "/v1/:m/:m"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a method in small letters',
+    'method: POST',
+    'method: post',
+    'gateway.yaml:20:22: routes[0].match.method: found "post"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'an unknown method in a list',
+    'method: POST',
+    'method: [GET, PSOT]',
+    'gateway.yaml:20:28: routes[0].match.method[1]: found "PSOT"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a negative price',
+    'price: 10 sats',
+    'price: -10',
+    'gateway.yaml:27:12: routes[2].price: found -10; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a price in another currency',
+    'price: 10 sats',
+    'price: 1 CHF',
+    'gateway.yaml:27:12: routes[2].price: found "1 CHF"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a price by two fields',
+    'price: 10 sats',
+    'price: { by: { json: model, header: x-model }, of: { small: 5 } }',
+    'gateway.yaml:27:33: routes[2].price.by.header: found the unknown key "header"; allowed: json [BG_CONFIG_UNKNOWN_KEY]'
+  ],
+  [
+    'a price by a parameter that the path has not',
+    'price: 10 sats',
+    'price: { by: { path: model }, of: { small: 5 } }',
+    'gateway.yaml:27:26: routes[2].price.by.path: found "model", which is no parameter of /v1/*; allowed: a path with one, such as /v1/:model [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a table with an invalid price',
+    'price: 10 sats',
+    'price: { by: { json: model }, of: { small: 5, large: $-1 } }',
+    'gateway.yaml:27:58: routes[2].price.of.large: found "$-1"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a price server without an address',
+    'price: 10 sats',
+    'price: { from: "127.0.0.1:9100/price" }',
+    'gateway.yaml:27:20: routes[2].price.from: found "127.0.0.1:9100/price"; allowed: an http or https address, such as https://api.example.com/v1. Did you mean "http://127.0.0.1:9100/price"? [BG_CONFIG_VALUE]'
+  ],
+  [
+    'two fields of one name for a price server',
+    'price: 10 sats',
+    'price: { from: "http://127.0.0.1:9100/price", fields: [ { json: a }, { query: a } ] }',
+    'gateway.yaml:27:59: routes[2].price.fields: found two fields with the name "a", by which the price server could not tell them apart; allowed: each name once [BG_CONFIG_DUPLICATE]'
+  ],
+  [
+    'free calls for no time',
+    'price: 10 sats',
+    'price: 10 sats\n    free: { calls: 20, per: 0s }',
+    'gateway.yaml:28:29: routes[2].free.per: found "0s"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 30d [BG_CONFIG_VALUE]'
+  ],
+  [
+    'an OpenAPI file that is not there',
+    'price: 10 sats',
+    'price: 10 sats\n    openapi: ./no-api.yaml',
+    'gateway.yaml:28:14: routes[2].openapi: the file "./no-api.yaml" cannot be read (ENOENT) [BG_CONFIG_FILE]'
+  ],
+  [
+    'prices by audience beside a price of nothing',
+    'price: 10 sats',
+    'price: 0 sats\n    audience: [{ who: verified-bot, price: 1 sat }]',
+    'gateway.yaml:28:5: routes[2].audience: found prices by audience on a route that is free for all others, which each client could pretend to be; allowed: a price above 0 beside them [BG_CONFIG_VALUE]'
+  ],
+  [
+    'agents of a search engine',
+    'price: 10 sats',
+    'price: 10 sats\n    audience: [{ who: search-engine, agents: [a.example], price: 1 sat }]',
+    'gateway.yaml:28:38: routes[2].audience[0].agents: found agents; allowed: beside who: verified-bot [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a price on a chain that asks for no payment',
+    '    chain: merchant',
+    '    chain: merchant\n    price: 1 sat',
+    'gateway.yaml:22:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge [BG_CHAIN_SALE]'
+  ],
+  [
+    'a value where a route compares the name of a header',
+    'match: { host: api.example.com, path: /v1/* }',
+    'match: { header: "X Plan: gold", path: /v1/* }',
+    'gateway.yaml:26:22: routes[2].match.header: found "X Plan: gold"; allowed: a header name, or one with its value such as x-plan=gold [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a query without the name of a parameter',
+    'match: { host: api.example.com, path: /v1/* }',
+    'match: { query: "=pdf", path: /v1/* }',
+    'gateway.yaml:26:21: routes[2].match.query: found "=pdf"; allowed: the name of a query parameter, or one with its value such as format=pdf [BG_CONFIG_VALUE]'
+  ],
+  [
+    'keys without what they could spend',
+    '    price: 10 sats\n',
+    '    price: 10 sats\n    keys: true\n',
+    'gateway.yaml:28:5: routes[2].keys: found keys without a meter or sessions, so that there is no balance for a key to spend; allowed: keys beside meter or sessions [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a service whose tokens would open all routes without one',
+    '    price: 10 sats\n',
+    '    price: 10 sats\n    service: boltgate\n',
+    'gateway.yaml:28:5: routes[2].service: found the name of payment.serviceName, so that its tokens would be good for every route without a service too; allowed: another name [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    "tokens of the operator for merchants' proxies",
+    '    chain: proxied\n',
+    '    chain: proxied\n    invoices: false\n',
+    "gateway.yaml:25:5: routes[1].invoices: found a setting of the operator's tokens on a route of merchants' proxies, which sell their own; allowed: at routes of the operator [BG_CONFIG_CONFLICT]"
+  ],
+  [
+    'a second route for the same values',
+    'match: { host: api.example.com, path: /v1/* }\n',
+    'match: { path: /v1/*, header: [a, X-Plan=Gold] }\n    chain: merchant\n    upstream: { internal: api }\n  - match: { path: /v1/*, header: [x-plan=Gold, A] }\n',
+    'gateway.yaml:29:5: routes[3].match: found a second route for any method "/v1/* a x-plan=Gold"; allowed: one (the first is on line 26) [BG_CONFIG_DUPLICATE]'
+  ],
+  [
+    'a second route for the same requests',
+    '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats',
+    '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
+    'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first is on line 23) [BG_CONFIG_DUPLICATE]'
+  ],
+  [
+    'a plugin after the one that answers',
+    '    - challenge\n    - forward\n',
+    '    - forward\n    - challenge\n    - forward\n',
+    'gateway.yaml:15:7: chains.paid[3]: found "forward" before the end of the chain; allowed: forward as the last entry only, because it answers the request [BG_CHAIN_ORDER]'
+  ],
+  [
+    'a chain that ends with forward for an internal upstream',
+    'chain: merchant',
+    'chain: paid',
+    'gateway.yaml:22:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a throttle after the challenge',
+    '    - throttle: { policy: burst }\n    - body-limit: { limit: 1MiB }\n    - challenge\n',
+    '    - body-limit: { limit: 1MiB }\n    - challenge\n    - throttle: { policy: burst }\n',
+    'gateway.yaml:15:7: chains.paid[3]: found "throttle" after challenge; allowed: throttle before challenge [BG_CHAIN_ORDER]'
+  ],
+  [
+    'idempotency without auth before it',
+    '{ auth: { as: merchant } }, ',
+    '',
+    'gateway.yaml:17:59: chains.merchant[2]: found "idempotency", which needs the principal, without an earlier entry that provides it; allowed: idempotency after auth [BG_CHAIN_ORDER]'
+  ],
+  [
+    'several workers with state in memory',
+    'workers: 1',
+    'workers: 2\ndatabase: { url: "postgres://127.0.0.1/boltgate" }',
+    'gateway.yaml:5:12: server.workers: found 2 workers with state in memory; allowed: 1 worker, or state.url with the address of a Redis server [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'several workers with the embedded database',
+    'workers: 1',
+    'workers: 2\nstate: { url: "redis://127.0.0.1" }',
+    'gateway.yaml:5:12: server.workers: found 2 workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a pooler before the embedded database',
+    'workers: 1',
+    'workers: 1\ndatabase: { listenUrl: "postgres://127.0.0.1/boltgate" }',
+    'gateway.yaml:6:24: database.listenUrl: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a numbered database of a cluster',
+    'workers: 1',
+    'workers: 1\nstate: { url: "redis://a:7001,redis://b/3" }',
+    'gateway.yaml:6:15: state.url: found the number of a database of a cluster; allowed: addresses such as redis://host:6379 [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a secret that is too short',
+    '"${BOLTGATE_SECRET:-}"',
+    'hunter2',
+    'gateway.yaml:6:20: secrets.master: found a secret of 7 characters; allowed: at least 32 characters, such as the output of `openssl rand -base64 48` [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a publicUrl with a path',
+    '"${PUBLIC_URL:-}"',
+    'https://example.com/api',
+    'gateway.yaml:4:14: server.publicUrl: found "https://example.com/api"; allowed: an http or https address without a path, such as https://api.example.com [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a key without its value',
+    'tokenValidity: 1h',
+    'tokenValidity:',
+    'gateway.yaml:7:50: payment.tokenValidity: found nothing; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s [BG_CONFIG_VALUE]'
+  ]
 ]
 
 t.test('the file that the mistakes are made in is sound', async t => {
   t.same(await problemsOf(sound), [])
 })
 
-for (const { name, from, to, env, line } of mistakes) {
+for (const [name, from, to, line, env] of mistakes) {
   t.test(`${name} gives one clear line`, async t => {
     t.equal(sound.split(from).length, 2, 'the place of the mistake is unique')
     t.same(
