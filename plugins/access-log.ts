@@ -1,6 +1,5 @@
 import { cleanTarget, codeOf, definePlugin, Type, type Context, type ErrorCode, type Outcome } from '../src/index.ts'
 
-/** Log line of a request. Contains no credentials: no header value, preimage, macaroon or key. */
 interface Line {
   correlationId: string
   method: string

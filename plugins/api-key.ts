@@ -92,7 +92,6 @@ function markOf(file: string): string {
   return `${ino} ${mtimeMs} ${size}`
 }
 
-/** A JWKS, fetched through the address guard. */
 class KeySet {
   #find: JWTVerifyGetKey | null = null
   #at = 0

@@ -22,7 +22,6 @@ export class GrowthWatch {
     this.#wait()
   }
 
-  /** Resolves when no statement is in progress. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#timer?.cancel()

@@ -169,7 +169,6 @@ export function group<C extends Columns>(columns: C): Column<RecordOf<C>> {
   }
 }
 
-/** The same for columns that are null together. */
 export function together<C extends Columns>(columns: C): Column<RecordOf<C> | null> {
   const whole = group(columns)
   const names = whole.names ?? []

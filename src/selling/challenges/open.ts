@@ -66,7 +66,6 @@ export interface SellingOptions extends ChallengeRules {
   /** Store of client reputation and free calls; default: this process' memory. */
   readonly state?: State
   readonly random?: Random
-  /** Tests inject faults here. */
   readonly store?: ChallengeStore
   /** Refuses what cannot be delivered before it is sold. */
   readonly requireSellable?: (ctx: Context) => void
@@ -146,7 +145,6 @@ export function openSelling(options: SellingOptions) {
     async start(): Promise<void> {
       await Promise.all([revocations.start(), offers.prices.start()])
     },
-    /** Ends timers and flushes pending writes. */
     async close(): Promise<void> {
       minting.close()
       await revocations.close()

@@ -9,7 +9,6 @@ interface RowPage {
   readonly offset: number
 }
 
-/** Filter of a merchant's challenges. */
 interface ChallengeFilter extends RowPage {
   readonly status: ChallengeStatus | null
   readonly since: number | null
@@ -17,7 +16,6 @@ interface ChallengeFilter extends RowPage {
   readonly now: number
 }
 
-/** A resource sold through the producer API. */
 interface ProducerEndpoint {
   readonly resource: string
   readonly createdAt: number

@@ -137,7 +137,6 @@ export class Producer {
     return challengeAt(row, this.#dependencies.clock.now())
   }
 
-  /** Includes retired ones. */
   async endpoints(merchant: Merchant, query: EndpointQuery): Promise<EndpointPage> {
     const page = clamped(query)
     const { rows, total } = await this.#fromDatabase(() => this.#store.endpoints(merchant.id, page))

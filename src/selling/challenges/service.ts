@@ -49,7 +49,6 @@ interface ChallengesOptions extends PresentedOptions {
   settings(): ChallengeSettings
 }
 
-/** Maximum number of places whose warning is logged once. */
 const MAX_LARGE_PLACES = 1_000
 
 export class Challenges {
@@ -143,7 +142,6 @@ export class Challenges {
     return `Top up this key, or buy another one, at ${secure ? 'https' : 'http'}://${host}/l402/keys`
   }
 
-  /** The body that clients with a paid key can show; others get the contract's. */
   #inShape(ctx: Context, { keys, meter }: Offer, reply: Reply, message: string, type?: string): Reply {
     const usage = meter?.usage
     const isOfApi = keys === true && (usage === 'openai' || usage === 'anthropic')

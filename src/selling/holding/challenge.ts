@@ -63,7 +63,6 @@ export interface NewChallenge {
   readonly description: string
   readonly createdAt: number
   readonly expiresAt: number
-  /** Expiry of the macaroon. */
   readonly tokenExpiresAt: number
 }
 
@@ -89,14 +88,12 @@ export interface RemadeWording {
 export interface KeptWording {
   /** Standard base64, as in the L402 line; never empty. */
   readonly macaroon: string
-  /** Of the Payment challenge; null without one. */
   readonly request: string | null
 }
 
 export interface Challenge extends NewChallenge {
   readonly state: 'unspent' | 'leased' | 'spent'
   readonly scheme: ClaimScheme | null
-  /** First successful verification. */
   readonly paidAt: number | null
   /** When the provider reported the payment; null before, or if a credential came first. */
   readonly settledAt: number | null
@@ -113,7 +110,6 @@ export interface SentChallenge extends Challenge {
   readonly x402?: RequestBinding | null
 }
 
-/** What a claim counts. */
 export type Sale = Pick<Challenge, 'merchantId' | 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
 export interface ClaimCondition {
@@ -206,7 +202,6 @@ export interface Outstanding {
   readonly inPlace: number
   readonly ofRequest: number
   readonly recent: readonly OpenInvoice[]
-  /** First expiry; null without any. */
   readonly firstExpiry: number | null
   /** Of the binding; only when its limit is reached. */
   readonly newest: Challenge | null
@@ -219,7 +214,6 @@ export interface OutstandingQuery {
   readonly requestLimit: number
   readonly placeLimit: number
   readonly now: number
-  /** Older ones are only counted. */
   readonly since: number
   /** The newest must be payable until then. */
   readonly payableUntil: number

@@ -4,7 +4,6 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Challenge } from './challenge.ts'
 
-/** What providers say of charges. */
 export interface ChargeSources {
   /** Looks up the charge at the account that made it; null if that is gone. */
   readonly lookUp: (challenge: Challenge) => Promise<ChargeState | null>
@@ -32,7 +31,6 @@ const MINUTE = 60 * SECOND
 const PER_MINUTE = 60
 const LIGHT = 10
 const MOST = 90
-/** Timeout of a poll. */
 const PATIENCE = 4 * SECOND
 const REMEMBERED = 10_000
 

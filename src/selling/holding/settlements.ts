@@ -34,7 +34,6 @@ export class Settlements {
     this.#hooks.set(source, hook)
   }
 
-  /** Calls `watcher` after each settlement in this process. */
   watch(watcher: (paymentHash: string) => void): void {
     this.#watchers.push(watcher)
   }

@@ -10,7 +10,6 @@ interface ChallengeOfCharge {
   readonly isSettled: boolean
 }
 
-/** An account whose unpaid challenges may be handed out again. */
 export interface OpenChallenges {
   /** Null for the operator. */
   readonly merchantId: number | null

@@ -12,7 +12,6 @@ const REFUSED = 0.02
 
 export interface InvoiceRequest {
   readonly client: AnonymousClient
-  /** Call if no invoice was made. */
   refused(): void
 }
 

@@ -135,7 +135,6 @@ export class Minting {
     }
   }
 
-  /** Adds the deposit's challenge if the route sells sessions. */
   async withDeposit(ctx: Context, offer: Offer, shares: boolean): Promise<[SentChallenge, DepositChallenge | null]> {
     const { sessions } = offer
     if (

@@ -13,7 +13,6 @@ export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | '
 export interface ChallengePayee extends InOrder<ChallengePayee> {
   readonly slot: string
   readonly kind: string
-  /** Null or absent: no invoices made ahead. */
   readonly ahead?: InvoiceStock | null
   createInvoice(request: ChargeRequest): Promise<MadeCharge>
   lookUp?(chargeId: string): Promise<ChargeState | null>

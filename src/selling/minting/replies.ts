@@ -91,7 +91,6 @@ export function placeOfSession(headers: ReadonlyHeaders): SessionPlace {
   return sessionPlace(headers.has('accept-payment') ? headers.all('accept-payment').join(', ') : null)
 }
 
-/** Puts the session's line behind the charge's, or first. */
 function withSession(lines: string[], deposit: DepositChallenge | null, headers: ReadonlyHeaders): string[] {
   const line = deposit === null ? null : sessionLine(deposit.challenge)
   if (line === null) return lines
@@ -214,7 +213,6 @@ export function detailOf(refused: SaleRefusal): string | null {
   return `The balance of this credential is used up: ${balanceMsat} millisatoshis are left and this request needs ${requiredMsat}`
 }
 
-/** Members of the contract's refusal, without its name. */
 function whyOf(refused: Exclude<SaleRefusal, { kind: 'payment' | 'session' }>): Readonly<Record<string, unknown>> {
   if (refused.kind === 'none') return {}
   if (refused.kind === 'used-up')

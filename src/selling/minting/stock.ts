@@ -5,11 +5,8 @@ export interface Perishable {
 }
 
 interface StockRequest<T extends Perishable> {
-  /** Items of the same key are interchangeable. */
   readonly key: string
-  /** Whose concurrent calls are limited. */
   readonly maker: string
-  /** Maximum ready items of this key. */
   readonly most: number
   /** Milliseconds during which a new item can be handed out. */
   readonly keeps: number
@@ -67,7 +64,6 @@ export class Stock<T extends Perishable> {
   readonly #makers = new Map<string, number>()
   #ready = 0
   #making = 0
-  /** Refills that wait for the end of a burst. */
   readonly #postponed = new Map<StockEntry<T>, StockRequest<T>>()
   #timer: Timer | null = null
   #burstSince = -Infinity
@@ -104,7 +100,6 @@ export class Stock<T extends Perishable> {
     return taken
   }
 
-  /** Discards everything, pending items too. */
   clear(): void {
     for (const shelf of this.#shelves.values()) this.#throw(shelf)
     this.#shelves.clear()

@@ -68,7 +68,6 @@ export function leastPayable(offer: Offer): number {
   return Math.min(MIN_PAYABLE_SECONDS, payableSeconds(offer) / 2) * 1000
 }
 
-/** The unpaid invoice can be handed out again. */
 export function isPayable(challenge: Challenge, offer: Offer, now: number): boolean {
   return challenge.expiresAt >= now + leastPayable(offer)
 }

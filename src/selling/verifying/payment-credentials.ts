@@ -15,7 +15,6 @@ import type { KnownPayment, Remember } from './token-cache.ts'
 import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
 
-/** A modern credential with our id, valid preimage and known challenge. */
 interface GenuinePayment {
   readonly credential: PaymentCredential
   readonly challenge: Challenge
@@ -135,7 +134,6 @@ export class PaymentCredentials {
     return 'kind' in own ? own : this.#storedPayment(own)
   }
 
-  /** Verifies what needs no stored challenge. */
   #ownPayment(parsed: ParsedPayment): OwnPayment | PaymentRefusedVerdict {
     const off = this.off()
     if (off !== null) return off

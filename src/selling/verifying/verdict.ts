@@ -15,7 +15,6 @@ export interface ClassicRefused {
   /** Also in the header X-L402-Error. Printable ASCII. */
   readonly detail: string
   readonly body: Readonly<Record<string, unknown>>
-  /** Label for the metrics. */
   readonly reason: string
 }
 
@@ -38,7 +37,6 @@ export interface LegacyRefused {
 export interface X402Refused {
   readonly kind: 'x402'
   readonly detail: string
-  /** `errorReason` of x402. */
   readonly reason: string
 }
 

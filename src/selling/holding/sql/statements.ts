@@ -68,7 +68,6 @@ export const claimRows = (columns: string): OverRows<ClaimRow> =>
     { locks: true }
   )
 
-/** Condition for one modern credential to have a payment. */
 const LEASABLE = `payment_hash = given.hash and (scheme is null or scheme = given.by)
         and (state = 'unspent' or (state = 'leased' and lease_until < given.at and not lease_final))`
 
