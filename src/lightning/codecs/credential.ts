@@ -93,7 +93,6 @@ function conflict(message: string): Credential {
 
 export const UNREADABLE_KEY = 'The key cannot be read: copy the whole of it, from bg_ to its end'
 
-/** Null for what is no paid key. */
 function readKey(value: string): Credential | null {
   const key = paidKey(value)
   if (key === null) return null

@@ -58,13 +58,12 @@ export interface ProviderKind {
   }
   /** @throws on invalid options, such as a malformed key */
   open(options: KindOptions): Provider
-  /** Background jobs of a kind with rows in our database; declared once for both slots. */
+  /** Declared once for both slots. */
   jobs?(options: Pick<KindOptions, 'clock' | 'database'>): readonly JobDeclaration[]
 }
 
 export interface KeyScope {
   readonly scope: string
-  /** Shown to the person who makes the key. */
   readonly purpose: string
 }
 
@@ -124,7 +123,7 @@ export interface KindOptions {
   readonly timeout: number
   readonly clock: Clock
   readonly budget?: CallBudget
-  /** Checks every host that a key or a response names (decision 71). */
+  /** Decision 71. */
   readonly guard: AddressGuard
   readonly database: Database
   /** Absolute path of the data folder. */

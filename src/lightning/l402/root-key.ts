@@ -72,7 +72,7 @@ export class TokenKeyRing {
     return this.#generations[0].name
   }
 
-  /** All verifying generations, current first. */
+  /** Current first. */
   get generations(): readonly string[] {
     return this.#generations.map(generation => generation.name)
   }

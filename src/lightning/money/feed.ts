@@ -203,7 +203,6 @@ export function agree<T extends { readonly price: Decimal }>(answers: readonly T
   return { price: median(kept.map(answer => answer.price)), kept, outliers }
 }
 
-/** Exact median of two or more prices; null for fewer. */
 export function median(prices: readonly Decimal[]): Decimal | null {
   if (prices.length < LEAST_ANSWERS) return null
   const places = Math.max(...prices.map(price => price.places))

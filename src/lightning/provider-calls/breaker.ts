@@ -36,7 +36,6 @@ interface Trouble {
   pause: number
   /** Monotonic milliseconds. */
   until: number
-  /** A probe is running; the others wait. */
   trying: boolean
 }
 
@@ -58,7 +57,6 @@ class Breakers {
     this.#called = called ?? (() => {})
   }
 
-  /** Whether the breaker is open or not yet proven closed. */
   isOpen(host: string): boolean {
     const trouble = this.#hosts.get(host)
     return trouble !== undefined && trouble.pause > 0
@@ -118,7 +116,6 @@ class Breakers {
     if (trouble.pause > 0) this.#recovered?.(host)
   }
 
-  /** Probe pace after a call begun at `at` failed. */
   #paceOf(error: unknown, at: number): keyof typeof PAUSES {
     const cause = error instanceof PayoutUncertain ? error.cause : error
     const isHarmless =

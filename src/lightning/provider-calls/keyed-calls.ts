@@ -203,12 +203,10 @@ export class KeyedCalls<Server extends KeyedServer> {
     await Promise.all(servers.map(({ http }) => http.close()))
   }
 
-  /** Hosts in gateway.yaml are the operator's. */
   #isTrusted(key: Secret<string> | null, { origin }: Server): boolean {
     return (key !== null && key === this.#options.ownKey) || origin === this.#ownOrigin
   }
 
-  /** Passes text messages on until it ends or `signal` aborts. */
   async #messages(
     server: Server,
     isTrusted: boolean,
@@ -284,7 +282,6 @@ export class KeyedCalls<Server extends KeyedServer> {
       if (this.#servers.size <= MAX_SERVERS) return
       if (called.calls > 0) continue
       this.#servers.delete(name)
-      // Idle: nothing to await.
       void called.http.close()
     }
   }
@@ -332,7 +329,6 @@ function connectionFault(
   return unreached(words, code === '' ? 'the connection failed' : code)
 }
 
-/** `cause`: a code or a few words, without an address. */
 function unreached({ server }: ServerWords, cause: string): NothingSent {
   return new NothingSent(`The ${server} cannot be reached at the moment.`, 5, new Error(cause), 'network')
 }

@@ -15,7 +15,6 @@ import {
 } from './errors.ts'
 import { firstLine, linesOf, readLines, type LinesRead } from './web-socket.ts'
 
-/** Custom connecting; see `engine/upstream/connector.ts`. */
 type ConnectHow = NonNullable<Pool.Options['connect']>
 
 export interface ProviderHttpOptions {
@@ -201,7 +200,6 @@ export class ProviderHttp {
     }
   }
 
-  /** Pending calls fail with `ProviderUnavailable`. */
   async close(): Promise<void> {
     await this.#pool.destroy()
   }
@@ -229,7 +227,6 @@ export class ProviderHttp {
     return this.#judge(call, reply, key)
   }
 
-  /** One raw exchange; rejects with library errors and StreamSilent. */
   async #exchange(call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     if (limit.aborted) throw new NothingSent(MESSAGES.timeout, DEFAULT_WAIT, undefined, 'timeout')
     // undici notices a signal only once connected: a name with several blackholed addresses takes far longer.
@@ -319,7 +316,6 @@ export class ProviderHttp {
     throw unavailable('server', MESSAGES.server, wait, `status ${status}`)
   }
 
-  /** Whole seconds of a Retry-After: a number or a date. */
   #seconds(text: string | null): number {
     if (text === null) return DEFAULT_WAIT
     const seconds = /^\d{1,9}$/.test(text)
@@ -365,7 +361,6 @@ function failure(error: unknown, isLate: boolean): ProviderUnavailable {
   return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
 }
 
-/** A network error's code, also from an aggregate over addresses. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return ''
   if ('code' in error && typeof error.code === 'string') return error.code

@@ -96,7 +96,7 @@ export interface Payout {
   readonly processedAt: number | null
 }
 
-/** Outcome of validating a key (contract, Merchant self-service: Validation rules). */
+/** Contract, Merchant self-service: Validation rules. */
 export interface KeyVerdict {
   readonly isValid: boolean
   readonly message: string
@@ -118,7 +118,6 @@ export interface SettledCharge {
   readonly state: ChargeState | null
 }
 
-/** Query of an account's list. */
 export interface SettledSince {
   /** Earlier settlements were seen. */
   readonly since: number
@@ -172,9 +171,7 @@ export interface HostReport {
 /**
  * A provider kind at one address. Holds no merchant's key: each call gets one, decrypted just before and dropped after.
  * Calls end within the configured timeout.
- *
- * Methods throw `ProviderUnavailable` when a retry may help and `ProviderRefused` when not. A lost response of
- * `createCharge` leaves at worst an unknown invoice, so it may be retried.
+ * Methods throw `ProviderUnavailable` when a retry may help and `ProviderRefused` when not.
  */
 export interface Provider {
   readonly kind: KindName
@@ -184,7 +181,7 @@ export interface Provider {
   createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge>
   /** For a fiat amount that the kind converts; the BOLT 11 amount is then authoritative (decision 47). */
   createFiatCharge?(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge>
-  /** Null for an unknown charge under this key. */
+  /** Null for an unknown charge. */
   lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null>
   /**
    * Absent, with `lookUpPayout`, in kinds that only receive. `ProviderRefused` and `ProviderUnavailable` mean that

@@ -77,14 +77,12 @@ export interface WalletWire<At extends readonly unknown[]>
     findOnChain?(request: PayoutRequest, ...at: At): Promise<Payout | null>
     sendOnChain?(request: PayoutRequest, address: string, ...at: At): Promise<Payout>
   }
-  /** Payouts of the others. */
   readonly payouts?: Payouts<At>
   close?(): void
 }
 
 export const KEY_CHECK: ChargeRequest = Object.freeze({ amountSats: 1, description: 'Key check', expirySeconds: 60 })
 
-/** The provider of a kind that calls a service. */
 export function walletProvider<At extends readonly unknown[]>(
   kind: KindName,
   calls: WalletCalls<At>,

@@ -111,7 +111,6 @@ export class WebSocketConnection {
     if (this.isOpen) this.#webSocket.send(text)
   }
 
-  /** Closes without events. */
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true

@@ -205,7 +205,6 @@ export async function byFirst<Maker extends InOrder<Maker>, T>(
   throw thrown ?? new TypeError('no payee was asked')
 }
 
-/** Whether the next may be tried: nothing visible was made. */
 export function isPassedOver(error: unknown): error is Error {
   return error instanceof Unavailable || (error instanceof ProviderRefused && error.reason !== 'request')
 }
@@ -216,7 +215,6 @@ function isOutage(error: unknown): boolean {
     : error instanceof ProviderRefused && error.reason !== 'request'
 }
 
-/** Seconds to retry; errors that waiting cannot fix sort last. */
 function waitOf(error: Error): number {
   return error instanceof Unavailable ? Number(error.headers[1] ?? Infinity) : Infinity
 }

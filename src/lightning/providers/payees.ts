@@ -235,12 +235,10 @@ export class Payees {
     return this.#seats[slot]
   }
 
-  /** Null when gone. */
   provider(slot: ProviderSlot, kind: KindName): Provider | null {
     return this.#seats[slot].find(({ name }) => name === kind)?.provider ?? null
   }
 
-  /** Primary providers where the operator has an account. */
   #operators(): readonly Seat[] {
     return this.#seats.primary.filter(isOperated)
   }
@@ -333,7 +331,6 @@ function seated(slot: ProviderSlot, seats: ProviderSeat | readonly ProviderSeat[
     }))
 }
 
-/** Chains each to its fallbacks; null for none. */
 function chained(seats: readonly Seat[], payee: (seat: Seat, instead: Payee | null) => Payee): Payee | null {
   return seats.reduceRight<Payee | null>((instead, seat) => payee(seat, instead), null)
 }

@@ -69,7 +69,7 @@ function readOne<Seat extends KeyedSeat>(token: string, number: number, kinds: r
 /** The two provider slots (contract, Naming convention); configuration sets the kind. */
 export type ProviderSlot = 'primary' | 'alternate'
 
-/** Inputs of provider resolution (contract, What the service does 4). */
+/** Contract, What the service does 4. */
 export interface AccountFacts {
   /** Explicit choice; null when never made. */
   readonly providerChoice: ProviderSlot | null

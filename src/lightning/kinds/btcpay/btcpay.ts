@@ -248,7 +248,6 @@ async function methodOf(call: CallProvider, server: BtcpayKey, id: string, cost 
   return requireResponse(BtcpayMethod, (await call({ method: 'GET', path, scope: BTCPAY_SCOPES.view, cost })).body)
 }
 
-/** Whether a call is permitted; its result is ignored. */
 async function isAllowed(call: () => Promise<unknown>): Promise<boolean> {
   try {
     await call()

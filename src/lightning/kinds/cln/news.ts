@@ -65,7 +65,7 @@ export async function paidAtNode(
   return { charges, reach: 'more', asOf, position: JSON.stringify({ ...place, began: asOf } satisfies Place) }
 }
 
-/** One bisection step towards the first invoice paid since `since`: counts and times rise together. */
+/** One bisection step: counts and times rise together. */
 async function searched(
   place: Place,
   { newer, step }: NonNullable<Place['search']>,

@@ -66,7 +66,7 @@ function read(file: string, what: string): Buffer {
   }
 }
 
-/** DER of `tls.cert`. @throws NodeFolderError */
+/** @throws NodeFolderError */
 function certificateOf(dir: string): Buffer {
   const file = join(dir, 'tls.cert')
   if (!existsSync(file))

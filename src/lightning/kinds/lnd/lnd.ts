@@ -138,7 +138,6 @@ async function tried(call: CallProvider): Promise<KeyVerdict> {
   )
 }
 
-/** A remark where the channels can receive little, as far as the macaroon may know. */
 async function lowInbound(call: CallProvider): Promise<string[]> {
   const request = { method: 'GET', path: '/v1/balance/channels', scope: 'offchain:read' } as const
   const sats = await ask(call, request)

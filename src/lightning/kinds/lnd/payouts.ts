@@ -39,7 +39,6 @@ const LOOK_BACK = 60 * 24 * 3_600_000
 /** Statuses with which lnd refuses before sending. */
 const NOES = [400, 404, 409, 412]
 
-/** Pays an invoice within `timeout` milliseconds. */
 export async function sendOverLightning(
   call: CallProvider,
   { invoice, isAmountless, amountSats, feeLimitSats }: LightningSend,
@@ -168,7 +167,6 @@ async function unconfirmed(call: CallProvider, label: string): Promise<WalletTra
   return found.find(one => one.label === label) ?? null
 }
 
-/** Searches confirmed ones, newest first; complete when all relevant ones were seen. */
 async function confirmed(
   call: CallProvider,
   label: string,

@@ -120,7 +120,6 @@ function verifyOf({ verify }: Made): LnurlPlace {
   return place
 }
 
-/** Calls to Lightning addresses, with their terms. */
 export class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
   readonly #calls: KeyedCalls<LnurlKey>
   readonly #clock: Clock
@@ -240,7 +239,7 @@ async function settlement(call: CallPlace, verify: LnurlPlace, paymentHash: stri
   return response.isSettled
 }
 
-/** The comment shown to the payee, where supported (LUD-12). */
+/** LUD-12. */
 function comment(description: string, most: number): string {
   const text = [...description.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')]
     .slice(0, Math.min(most, MAX_COMMENT))

@@ -70,7 +70,6 @@ const RATE_WAIT = 5
 /** Milliseconds of silence before the announcement is read, and its cache TTL. */
 const PROBE_AFTER = 2_000
 const CACHE_TTL = 3_600_000
-/** Safe to repeat. */
 const READS = new Set<NwcMethod>(['get_info', 'lookup_invoice', 'list_transactions'])
 
 /**
@@ -253,7 +252,7 @@ export class NwcCalls {
     })
   }
 
-  /** A merchant's relay stays guarded even when the operator names the same one. */
+  /** Merchants' relays stay guarded. */
   #relay(address: WebSocketAddress, isTrusted: boolean): Relay {
     const { guard, timeout, clock } = this.#options
     const name = `${isTrusted ? 'own' : 'guarded'} ${address.url}`

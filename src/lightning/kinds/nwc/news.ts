@@ -1,7 +1,6 @@
 import type { Clock } from '../../../platform/system/clock.ts'
 import { type NostrEvent, isGenuine } from './event.ts'
 
-/** Looks up by the first known value of a tag. */
 export function firstOf<T>(event: NostrEvent, tag: string, find: (value: string) => T | undefined): T | undefined {
   for (const [name, value = ''] of event.tags) {
     const found = name === tag ? find(value) : undefined
@@ -76,7 +75,6 @@ export class EventGate {
     return count <= PER_SECOND.ofAuthor
   }
 
-  /** Calls `genuine` if the event is valid and still wanted. */
   verify(event: NostrEvent, isWanted: () => boolean, genuine: (event: NostrEvent) => void): void {
     const check = (): void => {
       if (this.#isClosed || !isWanted()) return

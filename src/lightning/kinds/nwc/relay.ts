@@ -197,7 +197,6 @@ export class Relay {
     })
   }
 
-  /** Whether messages can be sent; otherwise connects or rejects requests. */
   #ensure(): boolean {
     if (this.#connection !== null) return this.#connection.isOpen
     const left = this.#restsUntil - this.#options.clock.monotonic()
@@ -240,7 +239,6 @@ export class Relay {
     return false
   }
 
-  /** Subscribes first; requests follow the relay's confirmation. */
   #go(): void {
     while (this.#fresh.length > 0 && this.#subscriptions.size < MAX_SUBSCRIPTIONS) {
       const covered = this.#fresh.splice(0, MAX_REQUESTS)
@@ -333,7 +331,6 @@ export class Relay {
       waiting.reject(waiting.isSent ? responseLost() : relayRefusal(reason))
   }
 
-  /** Handles a disconnect, or a failed connection. */
   #lost(fault: Error): void {
     this.#connection = null
     this.#gate?.close()

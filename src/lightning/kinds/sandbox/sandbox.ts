@@ -144,7 +144,6 @@ export class SandboxProvider implements Provider {
     return { status, receivedSats: row.receivedSats, settledAt: null }
   }
 
-  /** Pays immediately over Lightning, after five seconds on chain. Idempotent by reference. */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     const fault = key === null ? null : (faultOf(key) ?? lacksScope(key, receiveOnlyKey, payoutScope))
     if (fault !== null) throw fault

@@ -177,7 +177,6 @@ async function lookUp(call: CallProvider, id: string): Promise<ChargeState | nul
   return chargeState(items, paid === undefined ? await pendingAmount(call, id) : paid)
 }
 
-/** Millisatoshis requested; null for an open amount. */
 async function pendingAmount(call: CallProvider, id: string): Promise<bigint | null> {
   const response = await call({
     method: 'GET',
