@@ -4,16 +4,9 @@ import type { Socket } from 'node:net'
 import type { Test as T } from 'tap'
 import { addCaveat, decodeMacaroonBase64, encodeMacaroon } from '../../src/lightning/l402/macaroon.ts'
 import { decodePaidKey, encodePaidKey } from '../../src/lightning/l402/root-key.ts'
-import type { BalanceNow, Entry } from '../../src/selling/balances/balance.ts'
+import type { BalanceNow } from '../../src/selling/balances/balance.ts'
 import { BalanceStore } from '../../src/selling/balances/store.ts'
-import {
-  defaultYaml,
-  paidFor,
-  startGateway,
-  type Answer,
-  type TestGateway,
-  type TestGatewayOptions
-} from '../support/gateway.ts'
+import { defaultYaml, paidFor, startGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts'
 import { eventually, unshed } from '../support/gateway-process.ts'
 import { serve } from '../support/serve.ts'
 
@@ -80,22 +73,6 @@ export function routeYaml(upstream: string, route: string, match = '{ path: /v1/
   return defaultYaml({ replace: [['routes:\n', lines]] })
 }
 
-export interface MeteredShop {
-  readonly gateway: TestGateway
-  readonly upstream: Upstream
-  readonly store: BalanceStore
-  /** Of a balance that holds one bundle. */
-  readonly authorization: string
-  /** Sends a paid request. */
-  ask(body?: object | string | null, headers?: Readonly<Record<string, string>>, at?: string): Promise<Answer>
-  /** What `GET /l402/balance` says. */
-  balance(): Promise<{ readonly balanceMsat: number; readonly reservedMsat: number }>
-  /** The last entry of the only balance, once that much is spent of it. */
-  spent(msat: number): Promise<Entry>
-  /** The only balance, once that much of it is reserved. */
-  reserved(msat: number): Promise<BalanceNow>
-}
-
 interface MeteredOptions extends TestGatewayOptions {
   /** Address of another upstream. */
   readonly upstream?: string
@@ -131,7 +108,7 @@ export async function openMetered(
     keys = false,
     ...options
   }: MeteredOptions = {}
-): Promise<MeteredShop> {
+) {
   const upstream = await startUpstream(t, answer)
   const yaml = routeYaml(
     `{ url: "${given ?? upstream.url}"${more} }`,
@@ -153,7 +130,8 @@ export async function openMetered(
     upstream,
     store,
     authorization,
-    ask: (sent = null, headers = {}, at = path) =>
+    /** Sends a paid request. */
+    ask: (sent: object | string | null = null, headers: Readonly<Record<string, string>> = {}, at = path) =>
       gateway.send(method, at, { headers: { authorization, ...headers }, body: sent }),
     balance: async () =>
       // As its document says.
@@ -161,13 +139,18 @@ export async function openMetered(
         balanceMsat: number
         reservedMsat: number
       },
-    spent: msat =>
+    /** The last entry of the only balance, once that much is spent of it. */
+    spent: (msat: number) =>
       when(`${msat} millisatoshis are spent`, async ({ id, spentMsat }) =>
         spentMsat === msat ? ((await store.entries(id, { skip: 0, take: 1 }))[0] ?? null) : null
       ),
-    reserved: msat => when(`${msat} millisatoshis are reserved`, one => (one.reservedMsat === msat ? one : null))
+    /** The only balance, once that much of it is reserved. */
+    reserved: (msat: number) =>
+      when(`${msat} millisatoshis are reserved`, one => (one.reservedMsat === msat ? one : null))
   }
 }
+
+export type MeteredShop = Awaited<ReturnType<typeof openMetered>>
 
 /** Buys a key; its `credential` is that of the payment. */
 export async function buyKey(gateway: TestGateway, body: object = {}): Promise<{ key: string; credential: string }> {

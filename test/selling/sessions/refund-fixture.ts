@@ -6,6 +6,7 @@ import type { Database } from '../../../src/platform/database/database.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { Payee } from '../../../src/lightning/providers/payee.ts'
 import type { Payout, PayoutRequest } from '../../../src/lightning/provider-calls/provider.ts'
+import { PayoutUncertain } from '../../../src/lightning/provider-calls/errors.ts'
 import { SessionNews } from '../../../src/selling/sessions/news.ts'
 import { RefundOverrides } from '../../../src/selling/sessions/refund-rules.ts'
 import { SessionRefunds } from '../../../src/selling/sessions/refunds.ts'
@@ -37,6 +38,11 @@ export class Provider {
     this.pay = async () => {
       throw error
     }
+  }
+
+  /** The outcome of requests is not heard. */
+  loses(): void {
+    this.fails(new PayoutUncertain(new Error('reset')))
   }
 
   knows(): void {

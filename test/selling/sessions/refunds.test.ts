@@ -103,7 +103,7 @@ void eachDatabase(t, 'a close while another gateway sends the refund returns its
 void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
   const { clock, provider, ended, refunds, overrides, store, open } = setting(t, database)
   const id = await open()
-  provider.fails(new PayoutUncertain(new Error('reset')))
+  provider.loses()
   await refunds.close(id, 'client', 'c')
   t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' }, 'the protocol has no other term')
   t.match(await store.find(id), { refundStatus: 'pending', refundedMsat: 0 })
@@ -139,7 +139,7 @@ void eachDatabase(
     const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     provider.once = false
     const id = await open()
-    provider.fails(new PayoutUncertain(new Error('reset')))
+    provider.loses()
     await closed(id)
     clock.advance(61_000)
     await refunds.followUp()
@@ -169,7 +169,7 @@ void eachDatabase(
 void eachDatabase(t, 'a refund whose outcome was lost can be settled manually', async (t, database) => {
   const { clock, provider, refunds, overrides, store, open } = setting(t, database)
   const lost = await open()
-  provider.fails(new PayoutUncertain(new Error('reset')))
+  provider.loses()
   await refunds.close(lost, 'idle')
   await refunds.refund(lost)
   clock.advance(601_000)
@@ -223,7 +223,7 @@ void eachDatabase(
   async (t, database) => {
     const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()
-    provider.fails(new PayoutUncertain(new Error('reset')))
+    provider.loses()
     await closed(id)
     for (let minute = 0; minute < 10; minute++) {
       clock.advance(60_000)
@@ -259,7 +259,7 @@ void eachDatabase(
     const told = refunds.refund(id)
     await until(() => provider.sent.length > 0)
     clock.advance(61_000)
-    provider.fails(new PayoutUncertain(new Error('reset')))
+    provider.loses()
     for (let time = 0; time < 2; time++) await other.refunds.followUp()
     t.same([provider.sent.length, provider.looked.length], [2, 1])
     late.reject(new ProviderRefused('request', 'No route.'))
@@ -278,7 +278,7 @@ void eachDatabase(
   async (t, database) => {
     const { closed, clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()
-    provider.fails(new PayoutUncertain(new Error('reset')))
+    provider.loses()
     await closed(id)
     provider.fails(new ProviderRefused('request', 'No route.'))
     clock.advance(61_000)
@@ -325,7 +325,7 @@ void eachDatabase(
     const earlier: Payout = { ...PAID, status: 'failed', processedAt: clock.now() }
     clock.advance(2_000)
     const id = await open()
-    provider.fails(new PayoutUncertain(new Error('reset')))
+    provider.loses()
     provider.known = () => Promise.resolve(earlier)
     await closed(id)
     clock.advance(61_000)

@@ -25,10 +25,11 @@ const json = (form: UsageForm, value: unknown) =>
   readIn(() => new JsonUsage(form), typeof value === 'string' ? value : JSON.stringify(value))
 const events = (form: UsageForm, text: string, isWhole = true) => readIn(() => new EventUsage(form), text, isWhole)
 
-t.test('a JSON response that is broken or none reports nothing', async t => {
+t.test('a JSON response: reports nothing where it is broken, and a total alone as such', async t => {
   const usage = '{"usage":{"prompt_tokens":9,"completion_tokens":12}'
   for (const text of [usage, `${usage}]`, `${usage}}}`, `x${usage}}`, '', 'no json', '[]'])
     t.equal(json(OPENAI, text), null, text)
+  t.same(json(OPENAI, { usage: { total_tokens: 21 } }), { input: 0, output: 21, isTotal: true }, 'a total alone')
 })
 
 t.test('members of the same meaning do not hide each other, in any order', async t => {
