@@ -52,12 +52,6 @@ t.test(
       t.equal(provider.requests, before + 2)
     })
 
-    await t.test('canceled in the meantime: refused for that', async t => {
-      const { one, subscriptionId } = await ended()
-      stands({ subscriptionId, status: 'canceled' })
-      t.match(await refusal(one), { error: 'Subscription not active', status: 403 })
-    })
-
     await t.test('of concurrent requests one asks, and all of them learn', async t => {
       const { one, subscriptionId } = await ended()
       stands({ subscriptionId, currentPeriodEnd: clock.now() + DAY })

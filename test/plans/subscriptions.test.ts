@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import { gate } from '../../src/accounts/merchants/gate.ts'
@@ -51,15 +50,6 @@ t.test('subscriptions by card', async t => {
     }
   )
 
-  await t.test('repeated and later news of one that waits bring it up to date', async t => {
-    const { subscriptionId } = stands({ subscriptionId: subId(), status: 'trialing' })
-    for (let time = 0; time < 3; time++) await cards.refresh(subscriptionId)
-    const first = await pended(subscriptionId)
-    stands({ subscriptionId, status: 'canceled' })
-    await cards.refresh(subscriptionId)
-    t.match(await pended(subscriptionId), { id: first?.id, subscriptionStatus: /^canceled$/, state: 'pending' })
-  })
-
   await t.test("after its approval it is the account's, by its billingSubscriptionId", async t => {
     const { subscriptionId } = stands({ subscriptionId: subId(), status: 'trialing' })
     await cards.refresh(subscriptionId)
@@ -84,20 +74,6 @@ t.test('subscriptions by card', async t => {
       { state: 'approved', subscriptionStatus: /^trialing$/ },
       'what was reviewed is unchanged'
     )
-  })
-
-  await t.test('news of an approved one reach its account, whatever that shows by now', async t => {
-    const { subscriptionId } = stands({ subscriptionId: subId() })
-    await cards.refresh(subscriptionId)
-    const waiting = await pended(subscriptionId)
-    const { id } = await account()
-    // Of the approval, only what the review wrote.
-    await database.transaction(async tx => {
-      await pending.review(tx, waiting?.id ?? 0, { state: 'approved', at: clock.now(), merchantId: id })
-    })
-    stands({ subscriptionId, status: 'active' })
-    await cards.refresh(subscriptionId)
-    t.match(await merchant(id), { billingSubscriptionId: subscriptionId, subscriptionStatus: /^active$/ })
   })
 
   await t.test('news that come at the very moment of its approval reach the account', async t => {
@@ -338,31 +314,6 @@ t.test('subscriptions by card', async t => {
     provider.answering = async () => {}
     t.match(await merchant(id), { subscriptionStatus: /^past_due$/ })
     t.equal(provider.requests, first + 4, 'it looked again')
-  })
-
-  await t.test('concurrent ones in any order of answers converge to what the provider says last', async t => {
-    const { id } = await account()
-    const { subscriptionId } = stands({ subscriptionId: subId(), merchantId: id, status: 'trialing' })
-    await cards.refresh(subscriptionId)
-    let turn = 0
-    provider.answering = async () => {
-      for (let wait = (turn++ * 7) % 5; wait > 0; wait--) await setImmediate()
-    }
-    const looks: Array<Promise<unknown>> = []
-    for (const status of ['active', 'past_due', 'active', 'past_due', 'active', 'canceled']) {
-      stands({ subscriptionId, status })
-      looks.push(
-        cards.refresh(subscriptionId).catch((error: unknown) => {
-          if (!(error instanceof LookupsOvertaken)) throw error
-        })
-      )
-    }
-    await Promise.all(looks)
-    provider.answering = async () => {}
-    // A queue comes again after the only error that is allowed here.
-    await cards.refresh(subscriptionId)
-    t.match(await merchant(id), { billingSubscriptionId: subscriptionId, subscriptionStatus: /^canceled$/ })
-    t.match(await store.ofMerchant(id), [{ subscriptionId, status: /^canceled$/ }])
   })
 
   await t.test('one that is overtaken each time gives up, so that its job comes again', async t => {

@@ -92,15 +92,6 @@ t.test('nothing is held for an order that is being made', async t => {
   t.equal((await claiming).status, 200)
 })
 
-t.test('holds are found by an index, since they are queried every 20 seconds', async t => {
-  const {
-    database: { sql }
-  } = await openShop(t)
-  const indexes =
-    await sql`select indexname from pg_indexes where tablename = 'storefront_orders' and indexdef like '%(hold_asked_at) WHERE (hold_id IS NOT NULL)'`
-  t.equal(indexes.length, 1)
-})
-
 t.test(
   'at Shopify a draft order reserves the goods: no other client can buy them, and the paid order is made',
   async t => {

@@ -9,7 +9,6 @@ import { openFirstStore } from '../../src/shop/open.ts'
 import { StorePlatformError, type ShopInfo } from '../../src/shop/platform.ts'
 import { openSandboxShop } from '../../src/shop/sandbox/sandbox.ts'
 import { centsOf, usd } from '../../src/shop/schema.ts'
-import { answered } from '../support/answered.ts'
 import { openStores } from './merchant-fixture.ts'
 
 const unique = () => `shop-${randomBytes(4).toString('hex')}`
@@ -30,41 +29,6 @@ t.test("merchants' stores", async t => {
     platform.next = null
     platform.asked.length = 0
     platform.subscribed.length = 0
-  })
-
-  await t.test('create: a store has its defaults and what the platform says of the shop', async t => {
-    platform.next = info
-    const merchantId = await f.merchant()
-    const input = anInput()
-    const made = await storefronts.create(merchantId, input)
-    t.match(made, {
-      merchantId,
-      slug: input.slug,
-      platform: 'shopify',
-      storefrontDomain: 'books.myshopify.com',
-      shopHandle: 'books',
-      shopName: 'Books',
-      shopCountry: 'DE',
-      shipping: { domesticCents: 0, domesticOnly: false, freeEnabled: false, freeThresholdCents: null },
-      defaultTaxLocation: null,
-      listInRegistry: false,
-      registryCategories: null,
-      registryDescription: null,
-      claimWindowDays: 30,
-      isActive: true,
-      createdAt: clock.now(),
-      updatedAt: clock.now()
-    })
-    t.equal(platform.asked[0]?.domain, 'shop.example.com', 'in lower case')
-    t.equal(platform.asked[0]?.storefrontId, made.id)
-    for (const found of [
-      await storefronts.bySlug(input.slug),
-      await storefronts.byId(made.id),
-      await storefronts.ofMerchant(merchantId)
-    ])
-      t.same(found, made)
-    t.equal(await storefronts.bySlug('nobody'), null)
-    for (const id of [0, -1, 2 ** 31, 0.5]) t.equal(await storefronts.byId(id), null)
   })
 
   await t.test('create: credentials are kept sealed for their row, and open as they were given', async t => {
@@ -126,31 +90,6 @@ t.test("merchants' stores", async t => {
     await t.rejects(second.create(merchantId, input), { status: 409, error: 'Store exists' })
   })
 
-  await t.test('create: what the platform says decides, and nothing is kept after a refusal', async t => {
-    await f.runJobs()
-    const merchantId = await f.merchant()
-    const cases: ReadonlyArray<readonly [ShopInfo | StorePlatformError, object]> = [
-      [
-        new StorePlatformError('away', 'No answer.', { retryAfter: 9 }),
-        { status: 502, more: { upstreamStatus: null }, headers: ['Retry-After', '9'] }
-      ],
-      [
-        new StorePlatformError('throttled', 'Too often.', { upstreamStatus: 429, retryAfter: 2 }),
-        { status: 502, more: { upstreamStatus: 429 }, headers: ['Retry-After', '2'] }
-      ],
-      [
-        new StorePlatformError('refused', 'Frozen.', { upstreamStatus: 402 }),
-        { status: 502, more: { upstreamStatus: 402 }, headers: [] }
-      ]
-    ]
-    for (const [next, expected] of cases) {
-      platform.next = next
-      await t.rejects(storefronts.create(merchantId, anInput()), { ...expected }, JSON.stringify(expected))
-    }
-    t.equal(await storefronts.ofMerchant(merchantId), null)
-    t.equal(await f.runJobs(), 0, 'and nothing follows from it')
-  })
-
   await t.test('create: a shop that is not the sandbox needs credentials', async t => {
     await t.rejects(storefronts.create(await f.merchant(), bare()), {
       status: 400,
@@ -200,36 +139,6 @@ t.test("merchants' stores", async t => {
       anInput({ domesticShippingUsd: 4.9, freeShippingThresholdUsd: 50, freeShippingEnabled: true, domesticOnly: true })
     )
     t.same(made.shipping, { domesticCents: 490, freeThresholdCents: 5000, freeEnabled: true, domesticOnly: true })
-  })
-
-  await t.test('update: only the fields to change, and nothing where no field is named', async t => {
-    const merchantId = await f.merchant()
-    const made = await storefronts.create(
-      merchantId,
-      anInput({ domesticShippingUsd: 4.9, freeShippingThresholdUsd: 50 })
-    )
-    platform.asked.length = 0
-    clock.advance(1_000)
-    const changed = await storefronts.update(merchantId, { defaultTaxLocation: 'us-ca-94107-1234' })
-    t.same(changed, { ...made, defaultTaxLocation: 'US-CA-94107-1234', updatedAt: clock.now() })
-    t.same(
-      await storefronts.update(merchantId, { freeShippingThresholdUsd: null, defaultTaxLocation: null }),
-      {
-        ...changed,
-        shipping: { ...made.shipping, freeThresholdCents: null },
-        defaultTaxLocation: null,
-        updatedAt: clock.now() + 1
-      },
-      'null clears, and updatedAt grows though the clock is paused'
-    )
-    t.equal(platform.asked.length, 0, "nothing of it is the platform's affair")
-    for (const registryCategories of ['{}', 'books', '"books"', '[']) {
-      await t.rejects(
-        storefronts.update(merchantId, { registryCategories }),
-        { errors: { RegistryCategories: ['Must be a JSON array as text, such as ["books"].'] } },
-        registryCategories
-      )
-    }
   })
 
   await t.test('update: two concurrent ones both hold', async t => {
@@ -382,37 +291,6 @@ t.test("merchants' stores", async t => {
       t.equal((await storefronts.ofMerchant(merchantId))?.isActive, true, 'its merchant sees it as it is')
     }
   )
-
-  await t.test('while the database is down the response is 503, and never says that there is no store', async t => {
-    const fails = (): Promise<never> =>
-      Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
-    const broken = new Storefronts({
-      ...partsOf(f),
-      platform: platform.platform,
-      store: {
-        nextId: fails,
-        insert: fails,
-        bySlug: fails,
-        byId: fails,
-        ofMerchant: fails,
-        listed: fails,
-        update: fails
-      }
-    })
-    const calls: ReadonlyArray<Promise<unknown>> = [
-      broken.bySlug('a'),
-      broken.byId(1),
-      broken.ofMerchant(1),
-      broken.listed(),
-      broken.own(1),
-      broken.create(1, anInput()),
-      broken.update(1, { isActive: true }),
-      broken.refreshShopInfo(1),
-      broken.invalidateCatalog(1)
-    ]
-    for (const call of calls)
-      await t.rejects(answered(call), { status: 503, error: 'Service unavailable', headers: ['Retry-After', '5'] })
-  })
 
   await t.test("the first merchant's store is made once and then left alone", async t => {
     const sandbox = new Storefronts({ ...partsOf(f), platform: openSandboxShop(f) })

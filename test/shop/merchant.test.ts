@@ -163,42 +163,23 @@ t.test('the merchant side of the shop', async t => {
   await t.test('POST /api/merchant/storefront: what is not right is 400, and says where', async t => {
     const merchant = await account(gateway)
     const good = { slug: 'books', storefrontDomain: 'books.example.com' }
-    const places = ['Must have at most 2 decimal places.']
-    const slugs = ['ab', '-books', 'books-', 'Books', 'bo oks', 'bücher', 'a'.repeat(64)].map(
+    const slugs = ['ab', '-books', 'Books', 'bücher', 'a'.repeat(64)].map(
       slug => [{ slug }, 'Slug', /small letters|at most 63/] as const
     )
-    const hosts = [
-      'books',
-      'https://books.example.com',
-      'books.example.com/',
-      'books.example.com:443',
-      '10.0.0.1',
-      'a..example.com',
-      '-a.example.com',
-      'a.example.com.',
-      'a b.example.com',
-      `${'a.'.repeat(127)}com`
-    ].map(storefrontDomain => [{ storefrontDomain }, 'StorefrontDomain', /host name|at most 253/] as const)
+    const hosts = ['books', 'https://books.example.com', 'books.example.com:443', '10.0.0.1', 'a.example.com.'].map(
+      storefrontDomain => [{ storefrontDomain }, 'StorefrontDomain', /host name/] as const
+    )
     const rows: ReadonlyArray<readonly [object, string, unknown]> = [
       ...slugs,
       ...hosts,
-      [{ slug: undefined }, 'Slug', 'This field is required.'],
-      [{ storefrontDomain: undefined }, 'StorefrontDomain', 'This field is required.'],
-      [{ domesticShippingUsd: 1.005 }, 'DomesticShippingUsd', places[0]],
+      [{ domesticShippingUsd: 1.005 }, 'DomesticShippingUsd', 'Must have at most 2 decimal places.'],
+      [{ freeShippingThresholdUsd: 0.001 }, 'FreeShippingThresholdUsd', 'Must have at most 2 decimal places.'],
       [{ domesticShippingUsd: -0.01 }, 'DomesticShippingUsd', 'Must be at least 0.'],
-      [{ domesticShippingUsd: '4.99' }, 'DomesticShippingUsd', 'Must be a number.'],
-      [{ domesticShippingUsd: 1_000_000.01 }, 'DomesticShippingUsd', 'Must be at most 1000000.'],
-      [{ freeShippingThresholdUsd: 0.001 }, 'FreeShippingThresholdUsd', places[0]],
-      [{ freeShippingEnabled: 'yes' }, 'FreeShippingEnabled', 'Must be true or false.'],
-      [{ domesticOnly: 1 }, 'DomesticOnly', 'Must be true or false.'],
       [{ claimWindowDays: 0 }, 'ClaimWindowDays', 'Must be at least 1.'],
       [{ claimWindowDays: 366 }, 'ClaimWindowDays', 'Must be at most 365.'],
-      [{ claimWindowDays: 1.5 }, 'ClaimWindowDays', 'Must be a whole number.'],
       [{ defaultTaxLocation: 'California' }, 'DefaultTaxLocation', /country-state-zip/],
       [{ defaultTaxLocation: 'USA-CA-94107' }, 'DefaultTaxLocation', /country-state-zip/],
       [{ registryCategories: '{"a":1}' }, 'RegistryCategories', /JSON array/],
-      [{ registryCategories: ['books'] }, 'RegistryCategories', 'Must be a string.'],
-      [{ registryDescription: 'a'.repeat(1001) }, 'RegistryDescription', 'Must have at most 1000 characters.'],
       [{ clientId: 'a' }, 'ClientSecret', 'Must be given together with clientId.'],
       [{ clientSecret: 'a' }, 'ClientId', 'Must be given together with clientSecret.'],
       [
@@ -206,8 +187,7 @@ t.test('the merchant side of the shop', async t => {
         'AdminApiToken',
         'Must be left out where clientId and clientSecret are given.'
       ],
-      [{ adminApiToken: 'a b' }, 'AdminApiToken', 'Must be printable ASCII without spaces.'],
-      [{ adminApiToken: ' ' }, 'AdminApiToken', 'Must be printable ASCII without spaces.']
+      [{ adminApiToken: 'a b' }, 'AdminApiToken', 'Must be printable ASCII without spaces.']
     ]
     for (const [members, field, message] of rows) {
       const answer = await merchant.send('POST', PATH, { ...good, ...members })
@@ -481,83 +461,69 @@ t.test('the merchant side of the shop', async t => {
     t.equal(((await merchant.send('GET', `${PATH}/orders?page=2`)).json() as unknown[]).length, 1)
   })
 
-  await t.test('payment stays recorded; retry via admin (decision 146)', async t => {
-    const merchant = await opened(gateway)
-    const retry = (orderId: string) => gateway.adminSend('POST', `/api/admin/storefront/orders/${orderId}/retry`)
-    const placed = async (domain: string) => {
-      await gateway.database.sql`update storefronts set storefront_domain = ${domain} where slug = ${merchant.slug}`
+  await t.test(
+    'PaidAwaitingDetails | claim POST, storefront order creation fails | PaidAwaitingDetails | payment stays recorded; retry via admin (decision 146)',
+    async t => {
+      const merchant = await opened(gateway)
+      const retry = (orderId: string) => gateway.adminSend('POST', `/api/admin/storefront/orders/${orderId}/retry`)
+      const placed = async (domain: string) => {
+        await gateway.database.sql`update storefronts set storefront_domain = ${domain} where slug = ${merchant.slug}`
+      }
+      for (const orderId of ['nothing', '00000000-0000-4000-8000-000000000000'])
+        t.equal((await retry(orderId)).status, 404, orderId)
+      const order = await checkout(gateway, merchant.slug)
+      t.equal((await retry(order.orderId)).status, 400, 'not paid')
+      const claimToken = await order.pay()
+      t.equal((await retry(order.orderId)).status, 400, 'it is unclaimed')
+
+      // A shop that surely did nothing; after one that did not answer, the order would first have to be looked for.
+      await placed('unknown.example.com')
+      const failed = await claim(gateway, merchant.slug, claimToken)
+      t.equal(failed.status, 502, failed.text)
+      const again = await retry(order.orderId)
+      t.equal(again.status, 502, again.text)
+      t.match(again.json(), { error: String, message: String })
+      t.match((await merchant.send('GET', `${PATH}/orders`)).json(), [
+        { orderId: order.orderId, status: /^PaidAwaitingDetails$/, paidSats: order.totalSats }
+      ])
+
+      await placed('books.example.com')
+      const created = await retry(order.orderId)
+      t.equal(created.status, 200, created.text)
+      const view = created.json() as Record<string, unknown>
+      t.same(Object.keys(view), [
+        'orderId',
+        'status',
+        'totalUsd',
+        'paidSats',
+        'email',
+        'storefrontOrderNumber',
+        'trackingNumber',
+        'trackingCarrier',
+        'trackingUrl',
+        'createdAt',
+        'paidAt',
+        'shippedAt'
+      ])
+      t.match(view, {
+        orderId: order.orderId,
+        status: /^PaidWithDetails$/,
+        totalUsd: order.totalUsd,
+        paidSats: order.totalSats,
+        storefrontOrderNumber: /^#\d+$/,
+        trackingNumber: null,
+        trackingCarrier: null,
+        trackingUrl: null,
+        shippedAt: null,
+        paidAt: /Z$/
+      })
+      t.notOk(created.text.includes(claimToken), 'it opens nothing')
+      t.equal((await retry(order.orderId)).status, 400, 'it was made')
+      t.equal((await claim(gateway, merchant.slug, claimToken)).status, 400, 'and the token is used up')
+      const [count] = await gateway.database.sql<
+        { made: number }[]
+      >`select count(*)::int as made from sandbox_shop_orders where source_identifier = ${order.orderId}`
+      t.equal(count?.made, 1, 'one order')
     }
-    for (const orderId of ['nothing', '00000000-0000-4000-8000-000000000000'])
-      t.equal((await retry(orderId)).status, 404, orderId)
-    const order = await checkout(gateway, merchant.slug)
-    t.equal((await retry(order.orderId)).status, 400, 'not paid')
-    const claimToken = await order.pay()
-    t.equal((await retry(order.orderId)).status, 400, 'it is unclaimed')
-
-    // A shop that surely did nothing; after one that did not answer, the order would first have to be looked for.
-    await placed('unknown.example.com')
-    const failed = await claim(gateway, merchant.slug, claimToken)
-    t.equal(failed.status, 502, failed.text)
-    const again = await retry(order.orderId)
-    t.equal(again.status, 502, again.text)
-    t.match(again.json(), { error: String, message: String })
-    t.match((await merchant.send('GET', `${PATH}/orders`)).json(), [
-      { orderId: order.orderId, status: /^PaidAwaitingDetails$/, paidSats: order.totalSats }
-    ])
-
-    await placed('books.example.com')
-    const created = await retry(order.orderId)
-    t.equal(created.status, 200, created.text)
-    const view = created.json() as Record<string, unknown>
-    t.same(Object.keys(view), [
-      'orderId',
-      'status',
-      'totalUsd',
-      'paidSats',
-      'email',
-      'storefrontOrderNumber',
-      'trackingNumber',
-      'trackingCarrier',
-      'trackingUrl',
-      'createdAt',
-      'paidAt',
-      'shippedAt'
-    ])
-    t.match(view, {
-      orderId: order.orderId,
-      status: /^PaidWithDetails$/,
-      totalUsd: order.totalUsd,
-      paidSats: order.totalSats,
-      storefrontOrderNumber: /^#\d+$/,
-      trackingNumber: null,
-      trackingCarrier: null,
-      trackingUrl: null,
-      shippedAt: null,
-      paidAt: /Z$/
-    })
-    t.notOk(created.text.includes(claimToken), 'it opens nothing')
-    t.equal((await retry(order.orderId)).status, 400, 'it was made')
-    t.equal((await claim(gateway, merchant.slug, claimToken)).status, 400, 'and the token is used up')
-    const [count] = await gateway.database.sql<
-      { made: number }[]
-    >`select count(*)::int as made from sandbox_shop_orders where source_identifier = ${order.orderId}`
-    t.equal(count?.made, 1, 'one order')
-  })
-
-  await t.test('the first merchant has the store demo, and finds it again after a restart', async t => {
-    const found = (await gateway.merchantSend('GET', PATH)).json() as Record<string, unknown>
-    t.match(found, {
-      slug: /^demo$/,
-      isActive: true,
-      hasAdminApiToken: true,
-      domesticShippingUsd: 4.9,
-      freeShippingEnabled: true,
-      freeShippingThresholdUsd: 50
-    })
-    t.equal((await gateway.send('GET', '/api/storefront/demo/catalog')).status, 200)
-    const changed = (await gateway.merchantSend('PUT', PATH, { domesticShippingUsd: 3 })).json()
-    await gateway.close()
-    const again = await startGateway(t, { database: gateway.database, data: gateway.data })
-    t.same((await again.merchantSend('GET', PATH)).json(), changed)
-  })
+  )
 })

@@ -201,28 +201,6 @@ t.test(
   }
 )
 
-t.test(
-  'PaidAwaitingDetails | claim POST, storefront order creation fails | PaidAwaitingDetails | payment stays recorded; retry via admin',
-  async t => {
-    const shop = await openShop(t)
-    const { orderId, claimToken } = await shop.paid()
-    shop.platform.faults.set('createOrder', 'refused')
-    const failed = await shop.claim(claimBody(claimToken))
-    t.equal(failed.status, 502)
-    t.match(failed.data, { error: 'Store order failed', message: /nothing was used up/ })
-    t.match(await shop.orders.get(orderId), { status: /^PaidAwaitingDetails$/, claimedAt: null })
-    await t.rejects(shop.storefront.orders.retry(orderId), { status: 502 })
-    shop.platform.faults.delete('createOrder')
-    const order = await shop.storefront.orders.retry(orderId)
-    t.match(order, { status: /^PaidWithDetails$/, orderNumber: '#1001' })
-    t.match(shop.platform.made, [{ email: EMAIL, shippingAddress: { firstName: 'Ada' } }], 'with what the buyer gave')
-    t.match((await shop.status(orderId, claimToken)).data, {
-      status: /^PaidWithDetails$/,
-      storefrontOrderNumber: '#1001'
-    })
-  }
-)
-
 t.test('address and email of a claim are kept sealed', async t => {
   const shop = await openShop(t)
   const { orderId, claimToken } = await shop.paid()
@@ -366,31 +344,6 @@ t.test('a notification of a payment for an order that was purged changes nothing
   await shop.database.sql`delete from storefront_orders where id = ${orderId}`
   await shop.settle(paymentHash)
   t.match(await new ChallengeStore(shop.database).find(paymentHash), { source: 'storefront' })
-})
-
-t.test("a merchant's orders come newest first, by status and page", async t => {
-  const shop = await openShop(t)
-  const ids: string[] = []
-  for (let time = 0; time < 3; time++) {
-    ids.unshift((await shop.unpaid()).orderId)
-    shop.clock.advance(1000)
-  }
-  const { orderId } = await shop.paid()
-  const { merchantId } = shop.integration
-  const list = async (query: {
-    status?: 'PendingPayment' | 'PaidAwaitingDetails' | null
-    page?: number
-    pageSize?: number
-  }) =>
-    (await shop.storefront.orders.list(merchantId, { status: null, page: 1, pageSize: 20, ...query })).map(
-      order => order.id
-    )
-  t.same(await list({}), [orderId, ...ids])
-  t.same(await list({ status: 'PendingPayment' }), ids)
-  t.same(await list({ status: 'PaidAwaitingDetails' }), [orderId])
-  t.same(await list({ page: 2, pageSize: 3 }), ids.slice(2))
-  const other = await openShop(t)
-  t.same(await other.storefront.orders.list(other.integration.merchantId, { status: null, page: 1, pageSize: 20 }), [])
 })
 
 t.test('GET orders/{orderId}?claimToken | 200 order status object', async t => {

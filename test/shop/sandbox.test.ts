@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
 import type { NewPlatformOrder, StoreAccess } from '../../src/shop/platform.ts'
 import { openSandboxShop } from '../../src/shop/sandbox/sandbox.ts'
 import { Secret } from '../../src/platform/keys/secrets.ts'
@@ -168,13 +167,5 @@ t.test('the sandbox shop', async t => {
       ]
       for (const call of calls) await t.rejects(call, { name: 'StorePlatformError', fault, upstreamStatus }, fault)
     }
-  })
-
-  await t.test('its orders go with their store', async t => {
-    const store = await aStore(f)
-    await shop.createOrder(store, anOrder('gone'))
-    await f.database.sql`delete from storefronts where id = ${store.storefrontId}`
-    t.equal(await shop.findOrder(store, 'gone'), null)
-    t.equal(await new IntegrationStore(f.database).byId(store.storefrontId), null)
   })
 })

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { NOTICE_SCOPE, SCOPES, TOPICS } from '../../src/shop/shopify/operations.ts'
 import { adminSchema } from '../fakes/shopify-schema.ts'
-import { fault, faultOf, legacyStoreOf, shopify } from './shopify-fixture.ts'
+import { faultOf, legacyStoreOf, shopify } from './shopify-fixture.ts'
 
 t.test('every topic is covered by the scopes that the documents name', async t => {
   const had = new Set<string>([...SCOPES, NOTICE_SCOPE].flatMap(scope => [scope, scope.replace(/^write_/, 'read_')]))
@@ -40,13 +40,4 @@ t.test('an app without a secret gets no notifications, so it needs no scope for 
   const { fake, platform } = await shopify(t)
   fake.scopes.delete(NOTICE_SCOPE)
   t.match(await platform.shopInfo(legacyStoreOf(fake)), { country: 'US' })
-})
-
-t.test('the platform itself refuses what an app may not do', async t => {
-  const { fake, platform, store } = await shopify(t)
-  fake.scopes.delete(NOTICE_SCOPE)
-  t.equal(await fault(platform.subscribe(store, 'https://gateway.example/hook')), 'credentials')
-  fake.scopes.add(NOTICE_SCOPE)
-  await platform.subscribe(store, 'https://gateway.example/hook')
-  t.equal(fake.subscriptions.length, TOPICS.length)
 })
