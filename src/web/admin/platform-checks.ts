@@ -60,7 +60,6 @@ export const bad = (says: string, wayOut: string, since?: number | null): CheckF
 export const unknown = (): CheckFinding =>
   warning(t('This check failed.'), t('Check the database first, then reload the page.'))
 
-/** Judges the end of validity of a certificate. */
 export function expiry(until: Date, now: number): CheckFinding {
   const days = Math.floor((until.getTime() - now) / DAY)
   const date = until.toISOString().slice(0, 10)
@@ -72,7 +71,6 @@ export function expiry(until: Date, now: number): CheckFinding {
   )
 }
 
-/** The checks that need no running gateway. */
 export const PLATFORM_RULES = {
   database({ database: { error, ms, status }, flaws, isEmbedded, version }) {
     const kind = isEmbedded ? t('The embedded database') : `PostgreSQL${version === null ? '' : ` ${version}`}`

@@ -65,7 +65,6 @@ export class Administration {
       return { list, total: list.length, next: null }
     }
     const limit = Math.min(Math.max(wanted ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
-    // One more row reveals a next page.
     const [found, total] = await Promise.all([
       store.merchants(filter, { limit: limit + 1, after }),
       store.countMerchants(filter)

@@ -13,7 +13,6 @@ export type AsRead<T> = T extends RawJson
     ? { [Name in keyof T]: AsRead<T[Name]> }
     : T
 
-/** Calls the API in-process for a page. */
 export type AskApi = (ctx: InternalContext) => Promise<WholeReply>
 
 export class ApiRefusal extends Error {

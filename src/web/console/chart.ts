@@ -12,7 +12,6 @@ export interface ChartSeries {
   readonly values: readonly number[]
 }
 
-/** Stacked columns over time. */
 export interface ColumnChart {
   /** Caption of the data table. */
   readonly title: string

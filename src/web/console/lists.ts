@@ -30,7 +30,6 @@ export function viewOf<T extends string>(
   return others.find(([value]) => value === query.get(name))?.[0] ?? first[0]
 }
 
-/** A select of a filter. */
 export function filterChoice(name: string, label: string, options: Choices, chosen: string | null | undefined): VNode {
   return input(name, label, { options: [['', 'All'], ...options], value: chosen })
 }
@@ -49,7 +48,6 @@ export function viewForm(fields: ComponentChildren, more: ComponentChildren = nu
   return html`<form method="get" class="filter">${fields}<button class="button small second" type="submit">Show</button>${more}</form>`
 }
 
-/** The list of an operation as a file. */
 export function csvLink({ root }: Pick<PageRequest, 'root'>, address: string, filter: object, name: string): VNode {
   return html`<a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download=${`${name}.csv`}>CSV</a>`
 }
@@ -80,7 +78,6 @@ export function pager(
     </nav>`
 }
 
-/** Rows on a numbered page. */
 export const ROWS = 50
 
 /** Number of the page that is asked for, from 1. */

@@ -69,7 +69,6 @@ const ALL_OPERATOR_PAGES: readonly ConsolePage[] = [
   operatorChanges
 ]
 
-/** Opens the consoles of merchants and the operator. */
 export function openConsole({
   jobs,
   ...dependencies

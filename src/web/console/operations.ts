@@ -58,7 +58,6 @@ const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 const PERSONAL: ReadonlySet<string> = new Set(['signed-in', 'settings/passkeys'])
 /** Longest merchant page, such as `webhooks/deliveries/:deliveryId`. */
 const SEGMENTS = ['first', 'second', 'third'] as const
-/** Name of a view in the audit log. */
 const VIEW = 'viewAsMerchant'
 
 /** Operations of the consoles' pages and forms. All their data is from the API. */
@@ -273,7 +272,6 @@ function problemOf({ message, fields }: ApiRefusal): FormProblem {
     : { message: words, fields: { ...fields, [name]: words } }
 }
 
-/** Refusals shown to the reader, by the API's status. */
 const TOLD: Readonly<Record<number, { readonly status: number; readonly title: string }>> = {
   400: { status: 400, title: 'Invalid address' },
   403: { status: 403, title: 'You do not have access' },

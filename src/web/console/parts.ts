@@ -47,7 +47,6 @@ export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>
   return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${t(name)}</dt><dd>${value}</dd></div>`)}</dl>`
 }
 
-/** A number with its label. */
 export function figure(name: string, value: string, beside: ComponentChildren = null): VNode {
   return html`<div class="figure"><dt>${t(name)}</dt><dd>${value}${
     beside === null ? null : html`<span class="soft">${beside}</span>`
@@ -66,7 +65,6 @@ export interface InputOptions {
   readonly id?: string
   readonly value?: string | number | null | undefined
   readonly hint?: ComponentChildren
-  /** Validation error. */
   readonly problem?: string | undefined
   /** Makes it a select. */
   readonly options?: Choices
@@ -106,7 +104,6 @@ function shownText(text: ComponentChildren): ComponentChildren {
   return typeof text === 'string' ? t(text) : text
 }
 
-/** Label, input, hint and error. */
 export function input(name: string, label: ComponentChildren, given: InputOptions = {}): VNode {
   const { id = name, value: known, hint, problem, options, ...attributes } = given
   const value = String(known ?? '')
@@ -133,7 +130,6 @@ export function input(name: string, label: ComponentChildren, given: InputOption
     </div>`
 }
 
-/** Search text of a list. */
 export function searchField(label: string, value: string | null, name = 'text'): VNode {
   return input(name, label, { value, type: 'search', maxlength: 200 })
 }
@@ -167,7 +163,6 @@ export function kept(query: URLSearchParams, ...names: readonly string[]): VNode
   })
 }
 
-/** Checkboxes. */
 export function ticks(name: string, legend: string, options: Choices, chosen: readonly string[], hint: string): VNode {
   return html`
     <fieldset class="ticks" aria-describedby=${`${name}-hint`}>

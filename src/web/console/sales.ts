@@ -130,7 +130,6 @@ export async function salesPage(
   }
 }
 
-/** Sales, and revoking leaked tokens. */
 export const merchantSales: ConsolePage = {
   id: 'getConsoleSales',
   path: 'sales',

@@ -2,7 +2,6 @@ import type { Context } from '../../engine/message/context.ts'
 
 export const FORM_TYPE = 'application/x-www-form-urlencoded'
 
-/** A form as it was sent. */
 export class SentForm extends URLSearchParams {
   /** Trimmed; empty for an absent member. */
   text(name: string): string {

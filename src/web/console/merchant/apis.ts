@@ -113,7 +113,6 @@ export const apisPage: ConsolePage = {
   }
 }
 
-/** One API: reachability, payment, prices and earnings. */
 export const apiPage: ConsolePage = {
   id: 'getConsoleApi',
   path: 'apis/:proxyId',

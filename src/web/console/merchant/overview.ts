@@ -62,7 +62,6 @@ async function conversionSection({ api, ctx }: PageRequest): Promise<VNode | nul
     </section>`
 }
 
-/** Earnings, recent sales and open problems. */
 export const overviewPage: ConsolePage = {
   id: 'getConsole',
   path: '',

@@ -15,7 +15,6 @@ type PlanInvoice = PlanInvoicesView['invoices'][number]
 /** The self-service plan. */
 const SOLD = 'individual'
 
-/** Plan, paid period, next payment and ways to pay. */
 export const planPage: ConsolePage = {
   id: 'getConsolePlan',
   path: 'plan',

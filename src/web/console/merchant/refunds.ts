@@ -39,7 +39,6 @@ export function refundedLink({ link }: Pick<PageRequest, 'link'>, invoiceId: str
     : html`<a href=${link(`payments/${invoiceId}`)}>Payment ${invoiceId}</a>`
 }
 
-/** Sends the refund of a form. */
 export async function sendRefund({ api, form }: Pick<PageRequest, 'api' | 'form'>, invoiceId: string): Promise<void> {
   const refundAddress = form.text('refundAddress')
   if (refundAddress.length < 26 && !/@|:\/\//.test(refundAddress))

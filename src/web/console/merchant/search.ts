@@ -15,7 +15,6 @@ import { saleColumns } from '../sales.ts'
 /** Results per kind. */
 const MOST = 10
 
-/** One box over payments, customers, sales, refunds and orders of the store. */
 export const searchPage: ConsolePage = {
   id: 'getConsoleSearch',
   path: 'search',

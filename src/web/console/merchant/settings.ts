@@ -163,7 +163,6 @@ function noticesSection(request: PageRequest, { off }: AsRead<NoticeSettings>): 
     </section>`
 }
 
-/** A setting of one line. */
 interface TextSetting {
   /** Name of its form and field. */
   readonly does: string

@@ -13,7 +13,6 @@ import { forRole, may, amountIn, timeOf } from '../words.ts'
 const LINKS = '/api/merchant/payment-links'
 const PAD = ['1', '2', '3', '4', '5', '6', '7', '8', '9', '.', '0', '⌫']
 
-/** Takes payments without a program: a till, and links to send or print. */
 export const tillPage: ConsolePage = {
   id: 'getConsoleTill',
   path: 'till',

@@ -57,7 +57,6 @@ function stateOf({ state, isRevoked }: BalanceView): VNode {
   return isRevoked ? badge('revoked', 'bad') : badge(state, state === 'open' ? 'good' : 'quiet')
 }
 
-/** Uses of one balance. */
 export const tokenPage: ConsolePage = {
   id: 'getConsoleToken',
   path: 'tokens/:balanceId',

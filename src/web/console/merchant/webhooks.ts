@@ -162,7 +162,6 @@ const EVENTS: Readonly<Record<WebhookEvent, string>> = {
   'storefront.order.failed': t('paid order rejected by the shop')
 }
 
-/** One further endpoint: address, events, test, secret and removal. */
 export const webhookPage: ConsolePage = {
   id: 'getConsoleWebhook',
   path: 'webhooks/:endpointId',
@@ -249,7 +248,6 @@ function eventList({ events }: EndpointView): string {
   return events.includes(ALL) ? t('everything') : events.join(', ')
 }
 
-/** Sends a test event and shows its result. */
 async function tested({ api, link }: PageRequest, endpointId: string): Promise<PageContent> {
   const { isDelivered, url, error, responseStatus, responseBody } = await api.post<TestView>(
     `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`

@@ -5,7 +5,6 @@ import type { ConsolePage } from '../page.ts'
 import { badge, facts, table } from '../parts.ts'
 import { timeOf } from '../words.ts'
 
-/** Current file, last reload and pending restart. */
 export const operatorConfiguration: ConsolePage = {
   id: 'getOperatorConfiguration',
   path: 'configuration',

@@ -28,7 +28,6 @@ import { keyPage, merchantPage, PLANS } from './merchant.ts'
 import { settlementOf, settlementSection } from './sessions.ts'
 import { trafficSection } from './routes.ts'
 
-/** Earnings of all merchants and the gateway's own routes. */
 const overview: ConsolePage = {
   id: 'getOperator',
   path: '',

@@ -24,7 +24,6 @@ const STATES: Readonly<Record<LiveRoute['upstream']['state'], readonly [words: s
 /** Routes per page; each has a diagram. */
 const AT_ONCE = 25
 
-/** Live routes: their request path and state. */
 export const operatorRoutes: ConsolePage = {
   id: 'getOperatorRoutes',
   path: 'routes',
@@ -120,7 +119,6 @@ function ownRoutes(routes: readonly LiveRoute[]): VNode {
     )}`
 }
 
-/** Requests, 402 conversion, errors and latencies: the last minutes, and a day. */
 export async function trafficSection({ api }: PageRequest, now: TrafficView): Promise<VNode> {
   const { total, points = [], ...period } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
   const times = timesOf('hour', period)

@@ -23,7 +23,6 @@ function refundOf({ closedAt, refund }: PrepaidSessionView) {
   return badge(refund.retryAt === null ? 'not started' : 'retrying', 'wait')
 }
 
-/** Prepaid sessions and refunds that need attention. */
 export const operatorSessions: ConsolePage = {
   id: 'getOperatorSessions',
   path: 'sessions',
@@ -56,7 +55,6 @@ export const operatorSessions: ConsolePage = {
   }
 }
 
-/** One session: close it, retry its refund, or settle that manually. */
 export const operatorSession: ConsolePage = {
   id: 'getOperatorSession',
   path: 'sessions/:sessionId',

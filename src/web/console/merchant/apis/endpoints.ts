@@ -27,7 +27,6 @@ function inWords(endpoints: readonly Endpoint[]): string {
   return endpoints.map(one => `${addressOf(one)} ${priceOf(one)}`).join('; ')
 }
 
-/** Prices of an API's addresses with forms to set and remove one. */
 export function endpointPrices(request: PageRequest, { proxyId, endpoints }: ProxyView): VNode {
   const field = fieldsOf(request, 'endpoint')
   const was = markOf(endpoints)
