@@ -30,7 +30,7 @@ export abstract class ResponseBody {
   /** The body has an announced length, or there is none. */
   protected isMeasured = false
   protected ended = false
-  /** The connection is done with this response; `complete` says whether it sent all of it. */
+  /** The connection is done with this response, whether it sent all of it or not. */
   protected isClosed = false
   protected isFull = false
   /** Watchers that back-pressure the upstream. */
