@@ -87,6 +87,19 @@ await t.test('metrics of cells are rendered byte for byte as prom-client renders
   t.equal(await metrics.render(), await registry.metrics())
 })
 
+await t.test('a metric of cells is made once, and is no other', async t => {
+  const metrics = new Metrics()
+  const asked = metrics.counterCells('asked_total', 'PageRequest', ['route'])
+  t.equal(
+    metrics.counterCells('asked_total', 'PageRequest', ['route']),
+    asked,
+    'asking again, as after a reload, gives the same one'
+  )
+  t.throws(() => metrics.counterCells('asked_total', 'PageRequest', ['other']), TypeError)
+  t.throws(() => metrics.counter('asked_total', 'PageRequest', ['route']), TypeError)
+  t.throws(() => metrics.gaugeCells('asked_total', 'PageRequest', ['route']), TypeError)
+})
+
 t.test('metrics: a render waits half a second for a sample, and then shows the last values', async t => {
   const clock = new ManualClock()
   const metrics = new Metrics(clock)
