@@ -247,6 +247,12 @@ t.test('calls that began before the pause neither lengthen nor end it', async t 
   t.same(await made.look(), unpaid)
 })
 
+t.test('missing methods of a kind stay missing, and its properties are kept', async t => {
+  const { provider } = rig()
+  t.match(provider, { kind: 'strike', keyless: false, capabilities: { notifies: true } })
+  for (const name of ['createFiatCharge', 'listSettled', 'subscribe', 'readNotification']) t.notOk(name in provider)
+})
+
 t.test('a host is left alone from its fifth failure until a call was answered, each host separately', async t => {
   const r = rig(held => held?.reveal() ?? '')
   const other = new Secret('other')
