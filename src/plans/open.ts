@@ -29,8 +29,6 @@ import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
 interface OpenBillingOptions {
-  /** Where Stripe is called instead of its own address, for tests. */
-  readonly addresses: { readonly stripe?: string }
   readonly challengeStore: ChallengeStore
   readonly clock: Clock
   readonly counters: ChallengeCounters
@@ -116,7 +114,7 @@ interface OpenedBillingProvider {
 
 async function openBillingProvider(
   { billing }: Pick<GatewayConfig, 'billing'>,
-  around: SandboxBillingOptions & Pick<OpenBillingOptions, 'addresses'>
+  around: SandboxBillingOptions
 ): Promise<OpenedBillingProvider> {
   if (billing.kind === 'none') return { provider: null, sandbox: null }
   if (billing.kind === 'sandbox') {
@@ -126,7 +124,8 @@ async function openBillingProvider(
   const {
     key,
     webhookSecret,
-    prices: { individual: price }
+    prices: { individual: price },
+    url = null
   } = billing
   // Checked with the configuration, with line and column.
   if (key === undefined || webhookSecret === undefined || price === undefined)
@@ -137,7 +136,7 @@ async function openBillingProvider(
     key: new Secret(key),
     webhookSecret: new Secret(webhookSecret),
     price,
-    url: around.addresses.stripe ?? null,
+    url,
     timeout: 20_000,
     clock: around.clock
   })

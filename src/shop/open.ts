@@ -66,7 +66,6 @@ const SHOPIFY_VERSION = '2026-10'
 export function openPlatform(
   { storefront }: Pick<GatewayConfig, 'storefront'>,
   around: {
-    readonly addresses: { readonly shopify?: string }
     readonly database: Database
     readonly clock: Clock
     readonly log: Log
@@ -77,7 +76,7 @@ export function openPlatform(
     ? openSandboxShop(around)
     : openShopify({
         ...around,
-        config: { url: around.addresses.shopify, apiVersion: SHOPIFY_VERSION, timeout: CALL_TIMEOUT }
+        config: { url: storefront.url, apiVersion: SHOPIFY_VERSION, timeout: CALL_TIMEOUT }
       })
 }
 

@@ -200,6 +200,16 @@ export async function startFakePrices(options: FakePricesOptions = {}): Promise<
   return await new FakePrices(options).listen(options.port ?? 0)
 }
 
+/** Lines of gateway.yaml that point a gateway at it. */
+export function pricesYaml(fake: FakePrices): string {
+  return [
+    '# PageRequest unless both sides of lightning are the sandbox.',
+    'prices:',
+    '  urls:',
+    ...['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'].map(name => `    ${name}: ${fake.url}`)
+  ].join('\n')
+}
+
 function sourceOf(url: URL): { source: SourceName; currency: string } | null {
   const spot = /^\/v2\/prices\/BTC-([A-Z]{3})\/spot$/.exec(url.pathname)
   if (spot !== null) return { source: 'coinbase', currency: spot[1] ?? '' }

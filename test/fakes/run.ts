@@ -9,6 +9,7 @@ import { startFakeLnurl } from './lnurl.ts'
 import { startFakeNwc } from './nwc.ts'
 import { startFakeOpenNode } from './opennode.ts'
 import { startFakePhoenixd } from './phoenixd.ts'
+import { pricesYaml, startFakePrices } from './prices.ts'
 import { startReceiver } from './receiver.ts'
 import { startFakeStrike } from './strike.ts'
 
@@ -39,6 +40,7 @@ const nodes = {
   btcpay: await startFakeBtcpay(place()),
   blink: await startFakeBlink(place())
 }
+const prices = await startFakePrices(place())
 const wallets = Object.entries({ ...nodes, nwc }).map(([name, { wallet }]) => ({ name, wallet }))
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
@@ -56,6 +58,7 @@ setInterval(() => {
 for (const [name, fake] of Object.entries({ strike, opennode, ...nodes }))
   say(`${name.padEnd(10)}${fake.url}   key ${fake.key()}`)
 say(`nwc       ${nwc.relay.url}   key ${nwc.key()}
+prices    ${prices.url}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
 
 For gateway.yaml (strike, opennode and blink take their address as url, the others a key alone):
@@ -68,6 +71,7 @@ lightning:
   alternate:
     kind: lnd
     key: "${lnd.key()}"
+${pricesYaml(prices)}
 
 Type "pay" and an invoice to pay it. Ctrl-C ends everything.`)
 

@@ -1,7 +1,7 @@
 import type { Test as T } from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { JobTable } from '../../src/platform/jobs/table.ts'
-import { startFakePrices } from '../fakes/prices.ts'
+import { pricesYaml, startFakePrices } from '../fakes/prices.ts'
 import { isAuthentic, startReceiver, type Received } from '../fakes/receiver.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
@@ -30,7 +30,7 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock) {
     ).join('\n'),
     replace: [[`${seat}{ kind: sandbox }`, `${seat}{ kind: ${till.kind}, url: "${till.url}", timeout: ${PATIENCE}ms }`]]
   })
-  const gateway = await startGateway(t, { yaml, addresses: { prices: prices.url }, clock, log: silentLog })
+  const gateway = await startGateway(t, { yaml: `${yaml}\n${pricesYaml(prices)}\n`, clock, log: silentLog })
   const jobs = new JobTable(gateway.database)
   const useKey = async (key: string) => {
     json(await gateway.merchantSend('PUT', `/api/merchant/${till.slot}-key`, { [`${till.slot}ApiKey`]: key }), 200)

@@ -45,9 +45,9 @@ export async function openCounter(t: T) {
   const fake = await startFakeShopify({ clock })
   t.teardown(() => fake.close())
   const yaml = defaultYaml({
-    replace: [['storefront: { kind: sandbox }', 'storefront: { kind: shopify }']]
+    replace: [['storefront: { kind: sandbox }', `storefront: { kind: shopify, url: "${fake.url}" }`]]
   })
-  const gateway = await startGateway(t, { yaml, clock, closesConnections: true, addresses: { shopify: fake.url } })
+  const gateway = await startGateway(t, { yaml, clock, closesConnections: true })
   const jobs = new JobTable(gateway.database)
   json(
     await gateway.merchantSend('POST', '/api/merchant/storefront', {

@@ -14,9 +14,9 @@ import { ManualClock } from '../support/manual-clock.ts'
 
 export const DAY = 86_400_000
 
-/** The default deployment with a fake of Stripe; its address is given to `startGateway`. */
-export function stripeYaml({ key, webhookSecret, price }: FakeStripe): string {
-  const billing = `billing: { kind: stripe, key: "${key}", webhookSecret: "${webhookSecret}", prices: { individual: ${price} } }`
+/** The default deployment with a fake of Stripe. */
+export function stripeYaml({ url, key, webhookSecret, price }: FakeStripe): string {
+  const billing = `billing: { kind: stripe, url: "${url}", key: "${key}", webhookSecret: "${webhookSecret}", prices: { individual: ${price} } }`
   return defaultYaml({ replace: [['billing:    { kind: sandbox }', billing]] })
 }
 

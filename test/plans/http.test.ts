@@ -43,7 +43,7 @@ function pendingOf(gateway: TestGateway, email: string) {
 
 t.test('plans by card over stripe', async t => {
   const fake = await startFakeStripe()
-  const gateway = await startGateway(t, { yaml: stripeYaml(fake), addresses: { stripe: fake.url } })
+  const gateway = await startGateway(t, { yaml: stripeYaml(fake) })
   t.teardown(() => fake.close())
   const post = (body: string, headers: Readonly<Record<string, string>>) =>
     gateway.send('POST', '/api/webhooks/billing', { body, headers })

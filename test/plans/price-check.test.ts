@@ -118,7 +118,7 @@ t.test('a gateway whose plan costs more at Stripe than is listed does not sell i
   const fake = await startFakeStripe()
   const recurring = { interval: 'month', interval_count: 1, usage_type: 'licensed' } as const
   fake.prices.set(fake.price, { active: true, unit_amount: 9900, currency: 'usd', recurring })
-  const gateway = await startGateway(t, { yaml: stripeYaml(fake), addresses: { stripe: fake.url } })
+  const gateway = await startGateway(t, { yaml: stripeYaml(fake) })
   t.teardown(() => fake.close())
   const answer = await gateway.send('POST', '/api/billing/create-checkout-session', {
     body: { plan: 'individual', email: 'buyer@example.com' }

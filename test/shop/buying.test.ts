@@ -1,12 +1,12 @@
 /** A person buys in a shop with a wallet: catalog, cart, invoice, address. */
 import t from 'tap'
-import { startGateway } from '../support/gateway.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const CART = { v10101: '2', v10301: '1', country: 'US', state: 'ca', zip: '94110', email: 'ada@example.org' }
 
-t.test('a person buys in the shop of the sandbox', async t => {
-  const gateway = await startGateway(t)
+t.test('a person buys in the shop of the sandbox, also where no other pages are served', async t => {
+  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['storefront, pages ]', 'storefront ]']] }) })
   const send = (fields: Readonly<Record<string, string>>) =>
     gateway.send('POST', '/storefront/demo', { headers: FORM, body: String(new URLSearchParams(fields)) })
 
@@ -50,6 +50,8 @@ t.test('a person buys in the shop of the sandbox', async t => {
     for (const words of ['Sandbox shop', '2 × Coin mug, Small', '1 × Sticker pack', 'Shipping $4.90', 'Pay in sandbox'])
       t.match(waiting.text, words)
     t.match((await gateway.send('GET', `${pathname}/status`)).json(), { status: 'unpaid' })
+    const style = /href="[./]*(\/assets\/[^"]+\.css)"/.exec(waiting.text)?.[1] ?? ''
+    t.equal((await gateway.send('GET', style)).status, 200)
     const invoice = /href="lightning:(lnbcrt[a-z0-9]+)"/.exec(waiting.text)?.[1] ?? ''
     await gateway.pay(invoice)
     t.match((await gateway.send('GET', `${pathname}/status`)).json(), { status: 'paid' })

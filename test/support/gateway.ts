@@ -57,8 +57,6 @@ export interface TestGatewayOptions {
   readonly log?: Log
   /** The kinds of provider that it knows; those of the list unless said. */
   readonly providerKinds?: readonly ProviderKind[]
-  /** Fakes that are called instead of Stripe, Shopify's stores and the price sources. */
-  readonly addresses?: { readonly shopify?: string; readonly stripe?: string; readonly prices?: string }
   /**
    * False where the test's own plugins change what operations answer; then the answers are not held against the
    * document.
@@ -222,7 +220,6 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
     secrets,
     plugins,
     publicUrl: () => url,
-    ...(options.addresses === undefined ? {} : { addresses: options.addresses }),
     ...(kinds === undefined ? {} : { providerKinds: kinds })
   })
   const port = portOf(await app.listen())

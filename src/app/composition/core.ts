@@ -43,11 +43,8 @@ async function openGround(running: Running, environment: GatewayEnvironment, clo
   metrics.sampled('boltgate_state_up', '1 while the shared state (Redis) responds, else 0.', [], async () =>
     one((await state.healthy()) ? 1 : 0)
   )
-  const prices = closers.add(openPrices(config, { clock, log, metrics, url: environment.addresses?.prices }), part =>
-    part.close()
-  )
+  const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
   return {
-    addresses: environment.addresses ?? {},
     call: outboundCall(forwarder.guard),
     clock,
     config: () => running.config,

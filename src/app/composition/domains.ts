@@ -26,8 +26,6 @@ export interface GatewayEnvironment {
   /** Plugins by the name or absolute path in chain entries. */
   readonly plugins: ReadonlyMap<string, Plugin>
   readonly providerKinds?: readonly ProviderKind[]
-  /** Addresses that are called instead of Stripe's, every Shopify store's and the price sources', for tests. */
-  readonly addresses?: { readonly shopify?: string; readonly stripe?: string; readonly prices?: string }
   /** A function, since port 0 is resolved late. */
   publicUrl(): string
   /** Called for each request that begins. */

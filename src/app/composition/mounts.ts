@@ -48,7 +48,7 @@ export function mounted(
 ): GatewayConfig {
   const first = goingFirst(config)
   const routes = config.use.flatMap(use =>
-    ownRoutes(use, operations).flatMap(route => leftOf(route, first).map(left => complete(left, use)))
+    ownRoutes(use, config.use, operations).flatMap(route => leftOf(route, first).map(left => complete(left, use)))
   )
   const found = Map.groupBy(
     routes.flatMap(route => problemsOf(config, route, plugins)),
@@ -65,10 +65,10 @@ export function mounted(
   return deepFreeze({ ...config, routes: [...config.routes, ...routes] })
 }
 
-function ownRoutes(use: PresetName, operations: readonly AnyOperation[]): OwnRoute[] {
+function ownRoutes(use: PresetName, all: readonly PresetName[], operations: readonly AnyOperation[]): OwnRoute[] {
   const routes = new Map<string, OwnRoute & { readonly match: { readonly method?: string[] } }>()
   for (const { method, mount, path, summary } of operations) {
-    if (mount?.use !== use) continue
+    if (mount === undefined || [mount.use].flat().find(each => all.includes(each)) !== use) continue
     const { below, chain, price } = mount
     const key = `${below ?? path} ${chain}`
     const known = routes.get(key)

@@ -154,7 +154,7 @@ const CHECKS: readonly Check[] = [
   ...simple([], checkSettings),
   ...simple([], checkBilling),
   {
-    needs: ['mode', 'server', 'secrets', 'database', 'lightning', 'storefront', 'billing'],
+    needs: ['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'],
     run: ({ config, providers, written }, findings) => {
       checkProduction(config, placedProviders(config, written), providers, findings)
     }

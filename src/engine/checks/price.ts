@@ -1,7 +1,7 @@
 import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
 import type { FiatText } from './money-text.ts'
 import { List, strict } from '../config/fields.ts'
-import { formatUnit, Money } from '../config/units.ts'
+import { Duration, formatUnit, Money } from '../config/units.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 
 /** Satoshis (decision 105). */
@@ -71,6 +71,8 @@ export function TableBy<const Entry extends TSchema>(
 /** An operator's price server, and the fields sent to it. */
 export interface PriceServerConfig {
   readonly from: string
+  readonly timeout: number
+  readonly cache: number
   readonly headers: readonly string[]
   readonly fields: readonly FieldSelector[]
 }
@@ -82,10 +84,17 @@ export type PriceConfig = number | FiatText | PriceTable | PriceServerConfig
 
 const PriceServerSection = Type.Object(
   {
-    from: Type.String({
-      'x-format': 'http-url',
-      description:
-        'Address of the price server, which gets a POST and has half a second to answer. Its answer is taken for 10 seconds for the same method, path, headers and fields.'
+    from: Type.String({ 'x-format': 'http-url', description: 'Address of the price server, which gets a POST.' }),
+    timeout: Duration({
+      default: '500ms',
+      minimum: '10ms',
+      maximum: '10s',
+      description: 'How long its answer is waited for; then the response is 503.'
+    }),
+    cache: Duration({
+      default: '10s',
+      maximum: '1h',
+      description: 'How long an answer is taken for the same method, path, headers and fields; 0s asks each time.'
     }),
     headers: List(Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }), {
       default: [],

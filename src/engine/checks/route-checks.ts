@@ -33,7 +33,7 @@ export function checkReferences(
   }
 }
 
-const targets = ['files', 'internal', 'proxy', 'url']
+const targets = ['files', 'internal', 'proxy', 'url', 'urls']
 
 /** `isNamed`: under `upstreams`, which are servers. */
 export function checkUpstream(raw: unknown, path: Path, findings: Findings, isNamed = false): void {
@@ -47,7 +47,7 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings, isNa
   else if (given.length > 1)
     findings.report('BG_CONFIG_CONFLICT', path, `found ${given.join(' and ')} in one upstream; allowed: ${allowed}`)
   else {
-    const extra = keys.find(key => (only === 'url' ? key === 'on' && !keys.includes('fallback') : key !== only))
+    const extra = keys.find(key => (only.startsWith('url') ? key === 'on' && !keys.includes('fallback') : key !== only))
     if (extra !== undefined)
       findings.report(
         'BG_CONFIG_CONFLICT',

@@ -114,6 +114,12 @@ export function checkBilling({ billing }: FileConfig, findings: Findings): void 
       ['billing', 'webhookSecret'],
       'found nothing beside kind stripe; allowed: the signing secret of the webhook endpoint, such as whsec_…'
     )
+  if (billing.url !== undefined && new URL(billing.url).pathname !== '/')
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['billing', 'url'],
+      "found an address with a path; allowed: one without, since the path is the API's own"
+    )
   if (billing.prices.individual === undefined)
     findings.report(
       'BG_CONFIG_CONFLICT',
@@ -145,10 +151,16 @@ export function checkProduction(
       )
   }
   for (const part of ['storefront', 'billing'] as const) {
-    if (config[part].kind === 'sandbox')
+    const { kind, url } = config[part]
+    if (kind === 'sandbox')
       report(
         [part, 'kind'],
         `found the sandbox in production; allowed: ${part === 'storefront' ? 'shopify' : 'stripe, none'}`
+      )
+    if (url !== undefined && isPlainAndAway(url))
+      report(
+        [part, 'url'],
+        'found a plain http address in production; allowed: an https address, or http to this machine'
       )
   }
   if (config.billing.kind === 'stripe' && /^(sk|rk)_test_/.test(config.billing.key ?? '')) {
@@ -156,6 +168,14 @@ export function checkProduction(
       ['billing', 'key'],
       'found a key of test mode in production, with which test cards buy plans; allowed: a live key, such as sk_live_…'
     )
+  }
+  for (const [source, url] of Object.entries(config.prices.urls)) {
+    // Anyone who can change the responses sets the prices.
+    if (isPlainAndAway(url))
+      report(
+        ['prices', 'urls', source],
+        'found a plain http address in production; allowed: an https address, or http to this machine'
+      )
   }
   if (config.secrets.master === '')
     report(

@@ -249,6 +249,7 @@ const FIXED = [
   'database',
   'state',
   'lightning',
+  'prices',
   'mail',
   'billing',
   'storefront',

@@ -29,6 +29,8 @@ export interface Keywords {
   readonly multipleOf?: number
   readonly 'x-unit'?: Unit
   readonly 'x-list'?: Keywords
+  /** The name of the setting in earlier releases, which is still read. */
+  readonly 'x-former'?: string
   readonly 'x-secret'?: boolean
   readonly 'x-reference'?: ReferenceKind
   readonly 'x-format'?: string

@@ -304,10 +304,13 @@ class Reader {
   #readObject(schema: Keywords, given: unknown, path: Path): unknown {
     if (!isObject(given)) return this.#refuse({ ...schema, type: 'object' }, given, path)
     const result: Record<string, unknown> = {}
-    const properties = schema.properties ?? {}
-    for (const [name, property] of Object.entries(properties)) {
-      const at = [...path, name]
-      const value = Object.hasOwn(given, name) ? given[name] : undefined
+    const taken = new Set<string>()
+    for (const [name, property] of Object.entries(schema.properties ?? {})) {
+      const former = property['x-former']
+      const key = former !== undefined && !Object.hasOwn(given, name) && Object.hasOwn(given, former) ? former : name
+      taken.add(key)
+      const at = [...path, key]
+      const value = Object.hasOwn(given, key) ? given[key] : undefined
       // An empty variable, as in "${PRICE:-}", omits the key.
       const left =
         value === '' &&
@@ -324,7 +327,7 @@ class Reader {
       property
     }))
     for (const [name, value] of Object.entries(given)) {
-      if (Object.hasOwn(properties, name)) continue
+      if (taken.has(name)) continue
       const at = [...path, name]
       const rest = patterns.find(({ pattern }) => pattern.test(name))?.property ?? schema.additionalProperties
       if (typeof rest === 'object') {

@@ -16,7 +16,7 @@ import {
 } from '../sections/suite.ts'
 import { lightningSchema, type ProviderFacts } from '../sections/lightning.ts'
 import { ServerSchema, SecretsSchema } from '../sections/server.ts'
-import { PaymentSchema } from '../sections/payment.ts'
+import { PaymentSchema, PricesSchema } from '../sections/payment.ts'
 import { PolicySchema, type PolicyConfig } from '../sections/policy.ts'
 import { RouteSchema } from '../sections/route.ts'
 import { NamedUpstreamSchema, type UpstreamConfig, type UrlUpstreamConfig } from '../sections/upstream.ts'
@@ -79,6 +79,7 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
       ),
       lightning: lightningSchema(providers),
       payment: PaymentSchema,
+      prices: PricesSchema,
       mail: MailSchema,
       operators: List(Type.String({ 'x-format': 'email' }), {
         default: [],

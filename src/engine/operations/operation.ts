@@ -11,7 +11,8 @@ import { defineError } from '../../platform/system/errors.ts'
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
 export interface OperationMount {
-  readonly use: PresetName
+  /** Parts of the API that serve it; several share one route. */
+  readonly use: PresetName | readonly PresetName[]
   /** Name of a chain that establishes the operation's `access`, or the gateway does not start. */
   readonly chain: string
   /**

@@ -66,8 +66,9 @@ export function checkReach(
         if (!list.some(other => other.operation === operation)) list.push({ route, operation })
         lacking.set(key, list)
       }
-      const preset = operation.mount?.use
-      if (preset === undefined || config.use.includes(preset)) continue
+      const presets = [operation.mount?.use ?? []].flat()
+      const [preset] = presets
+      if (preset === undefined || presets.some(each => config.use.includes(each))) continue
       const known = spelled.get(preset) ?? { first: null, missing: [] }
       spelled.set(preset, known)
       if (led === null) known.missing.push(operation)

@@ -56,3 +56,22 @@ export const PaymentSchema = Type.Object(
   },
   described('How payments are asked for and checked.')
 )
+
+const SOURCES = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']
+
+export const PricesSchema = Type.Object(
+  {
+    urls: Type.Record(
+      Type.String({ pattern: `^(${SOURCES.join('|')})$` }),
+      Type.String({ 'x-format': 'upstream-url' }),
+      {
+        default: {},
+        description:
+          'Addresses by source, where they are not the public ones: mirrors, and fakes for tests; https in production, unless it is this machine.'
+      }
+    )
+  },
+  described(
+    'What a bitcoin costs, for amounts in USD, EUR and GBP: the median of at least two answers of Coinbase, its exchange, Kraken and CoinGecko. With the sandbox on both sides the prices are fixed and no source is called.'
+  )
+)

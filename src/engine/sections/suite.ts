@@ -27,6 +27,13 @@ export const BillingSchema = Type.Object(
         )
       },
       described('Prices at the billing provider.')
+    ),
+    url: Type.Optional(
+      Type.String({
+        'x-format': 'upstream-url',
+        description:
+          "Address of the billing provider's API, where it is not the public one; https in production, unless it is this machine."
+      })
     )
   },
   described('How merchants pay for their plans.')
@@ -64,7 +71,14 @@ export const StorefrontSchema = Type.Object(
       default: 'shopify',
       description:
         "The platform of the merchants' stores. The sandbox has a small catalog of its own and is refused in production."
-    })
+    }),
+    url: Type.Optional(
+      Type.String({
+        'x-format': 'upstream-url',
+        description:
+          "Address that every store's calls go to instead of its own domain, for tests; https in production, unless it is this machine."
+      })
+    )
   },
   described('Stores that sell for Lightning.')
 )

@@ -99,8 +99,9 @@ const upstreamUrls = {
     List(Type.String({ 'x-format': 'upstream-url' }), {
       maxItems: 64,
       uniqueItems: true,
+      'x-former': 'urls',
       description:
-        "URL of an HTTP server, whose path is prepended to the request's path, or a list of servers that serve the same. One of several that fails five times in a row is left out for 5 to 30 seconds. A request that reached none goes to another; one without an answer too, if its method is idempotent."
+        "URL of an HTTP server, whose path is prepended to the request's path, or a list of servers that serve the same. One of several that fails five times in a row is left out for 5 to 30 seconds. A request that reached none goes to another; one without an answer too, if its method is idempotent. `urls` is read too."
     })
   ),
   balance: Type.Optional(

@@ -12,17 +12,17 @@ export interface OpenedPrices extends Quotes {
   close(): Promise<void>
 }
 
-/** `ask`, and `url` instead of the sources' own, are for tests. */
+/** `ask` is for tests. */
 interface PriceContext {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   readonly ask?: AskSource
-  readonly url?: string | undefined
 }
 
 /** Market prices, or fixed ones when both slots are the sandbox. Other gateways never use a made-up price. */
-export function openPrices({ lightning }: Pick<GatewayConfig, 'lightning'>, around: PriceContext): OpenedPrices {
+export function openPrices(config: Pick<GatewayConfig, 'lightning' | 'prices'>, around: PriceContext): OpenedPrices {
+  const { lightning, prices } = config
   if ([...lightning.primary, ...lightning.alternate].every(({ kind }) => kind === 'sandbox')) {
     return Object.assign(new FixedPrices(undefined, around.clock), { close: async () => {} })
   }
@@ -34,7 +34,7 @@ export function openPrices({ lightning }: Pick<GatewayConfig, 'lightning'>, arou
     ask: around.ask ?? calls.ask,
     sources: Object.entries(PRICE_SOURCES).map(([name, source]) => ({
       name,
-      url: around.url ?? source.url,
+      url: (prices.urls[name] ?? source.url).replace(/(?<!\/)\/+$/, ''),
       source
     }))
   })

@@ -6,7 +6,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const PRICE_SOURCE = defineError('BG_PRICE_SOURCE', {
   cause: 'An exchange rate source sent no usable price; the other sources are used.',
-  fix: 'None needed unless all sources fail: then payments in fiat get 503; check the network.'
+  fix: 'None needed unless all sources fail: then payments in fiat get 503; check `prices.urls` and the network.'
 })
 
 export type SourceName = 'coinbase' | 'coinbase-exchange' | 'kraken' | 'coingecko'

@@ -38,9 +38,6 @@ interface PriceServerDependencies {
 /** Maximum concurrent questions per server; beyond it 503. */
 const MAX_ASKING = 256
 const MAX_KNOWN = 10_000
-/** Milliseconds in which an answer must come, and for which it is taken. */
-const TIMEOUT = 500
-const KEPT = 10_000
 /** Maximum bytes of an answer. */
 const MAX_ANSWER = 16_384
 
@@ -51,7 +48,7 @@ interface Known {
 }
 
 /**
- * An operator's price server. An answer is for equal questions within 10 seconds of its own; hits are synchronous. Any fault is 503, never a price of our own.
+ * An operator's price server. An answer is for equal questions within `cache` of its own; hits are synchronous. Any fault is 503, never a price of our own.
  */
 class PriceServer {
   readonly #config: PriceServerConfig
@@ -89,7 +86,7 @@ class PriceServer {
     const known = this.#known.get(question)
     if (known !== undefined && known.until > now) return known.named
     if (this.#asking >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} price requests are in flight`))
-    const next: Known = { named: this.#ask(question), until: now + KEPT }
+    const next: Known = { named: this.#ask(question), until: now + this.#config.cache }
     this.#known.set(question, next)
     return this.#answered(question, next)
   }
@@ -108,11 +105,11 @@ class PriceServer {
 
   async #ask(question: string): Promise<NamedPrice> {
     const { clock, ask } = this.#dependencies
-    const { from } = this.#config
+    const { from, timeout } = this.#config
     const limit = new AbortController()
     const late = Promise.withResolvers<never>()
-    const timer = clock.after(TIMEOUT, () => {
-      const error = new Error(`no answer within ${TIMEOUT} ms`)
+    const timer = clock.after(timeout, () => {
+      const error = new Error(`no answer within ${timeout} ms`)
       limit.abort(error)
       late.reject(error)
     })

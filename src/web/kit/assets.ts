@@ -81,7 +81,7 @@ function assetOperation(ending: 'css' | 'js', mediaType: string, id: string, sum
     description: 'The name holds a hash of the content. Names of other versions are 404.',
     tag: 'pages',
     access: 'public',
-    mount: { use: 'pages', chain: 'assets', below: '/assets/*' },
+    mount: { use: ['pages', 'storefront'], chain: 'assets', below: '/assets/*' },
     params: Type.Object({ name: Type.String() }),
     responses: {
       200: { description: 'The file. Cacheable forever, because its name changes with its content.', mediaType }

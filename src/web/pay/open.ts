@@ -42,7 +42,7 @@ const PayToken = Type.Object({ payToken: Type.String() })
 const common = {
   tag: 'pages',
   access: 'public',
-  mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+  mount: { use: ['pages', 'storefront'], chain: 'page-forms', below: '/pay/*' },
   params: PayToken
 } as const
 

@@ -157,7 +157,7 @@ export function linkPageOperations(links: PaymentLinkPages, assets: AssetNames):
     path: '/pay/to/:linkId',
     tag: 'pages',
     access: 'public',
-    mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+    mount: { use: ['pages', 'storefront'], chain: 'page-forms', below: '/pay/*' },
     params: Type.Object({ linkId: Type.String() })
   } as const
   const missing = (): Result => ({ status: 404, body: missingPage(assets, ROOT), headers: FORM_PAGE_HEADERS })

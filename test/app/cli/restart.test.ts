@@ -10,7 +10,11 @@ t.test(
     for (const [from, to, named] of [
       ['storefront: { kind: sandbox }', 'storefront: { kind: shopify }', ['storefront']],
       ['billing:    { kind: sandbox }', 'billing:    { kind: none }', ['billing']],
-      ['mail: { from: "${MAIL_FROM:-}"', 'log: { level: debug }\nmail: { from: a@example.com', ['mail', 'log']],
+      [
+        'mode: development',
+        'mode: development\nprices: { urls: { kraken: "https://mirror.example" } }\nlog: { level: debug }',
+        ['prices', 'log']
+      ],
       ['mode: development', 'mode: development\npayment: { schemes: [l402] }', []]
     ] as const)
       t.same(needsRestart(before, await read(from, to)), named, to)

@@ -145,6 +145,20 @@ t.test('routes are resolved: lists are lists, prices satoshis, one upstream', as
   t.notOk('price' in (routes[0] ?? {}))
 })
 
+t.test('the addresses of an upstream are url or urls, not both', async t => {
+  const file = (addresses: string) => `chains: { free: [forward] }
+routes: [{ match: { path: /a }, chain: free, upstream: { ${addresses} } }]`
+  const addresses = '["http://127.0.0.1:9000", "http://127.0.0.1:9001"]'
+  for (const name of ['url', 'urls'])
+    t.match((await load(file(`${name}: ${addresses}, balance: round-robin`))).routes[0]?.upstream, {
+      url: ['http://127.0.0.1:9000', 'http://127.0.0.1:9001']
+    })
+  t.match(await linesOf(file(`url: "http://127.0.0.1:9000", urls: ${addresses}`)), [
+    /found url and urls in one upstream/,
+    /unknown key|urls/
+  ])
+})
+
 t.test('a named upstream is shared by its name', async t => {
   const { routes } = await load(`upstreams: { quotes: { url: "http://127.0.0.1:9000" } }
 chains: { free: [forward] }

@@ -604,6 +604,12 @@ const refused: readonly (readonly [name: string, from: string, to: string, line:
     'gateway.yaml:7:37: lightning.alternate.url: found a plain http address in production; allowed: an https address, or http to this machine [BG_CONFIG_PRODUCTION]'
   ],
   [
+    'prices that come over plain HTTP',
+    'lightning:',
+    'prices: { urls: { kraken: "http://prices.example" } }\nlightning:',
+    'gateway.yaml:5:27: prices.urls.kraken: found a plain http address in production; allowed: an https address, or http to this machine [BG_CONFIG_PRODUCTION]'
+  ],
+  [
     'a billing provider that takes no money',
     'lightning:',
     'billing: { kind: sandbox }\nlightning:',

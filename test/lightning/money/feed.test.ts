@@ -8,7 +8,7 @@ import type { AskSource } from '../../../src/lightning/money/feed.ts'
 import type { SourceName } from '../../../src/lightning/money/sources.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
-import { PRICE_FAULTS, startFakePrices } from '../../fakes/prices.ts'
+import { PRICE_FAULTS, pricesYaml, startFakePrices } from '../../fakes/prices.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const NAMES: readonly SourceName[] = ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']
@@ -35,8 +35,7 @@ async function openFeed(t: T, settings = '') {
   const answered = async (count: number) => {
     while (answers.length < count) await told.promise
   }
-  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${settings}`), {
-    url: fake.url,
+  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}\n${settings}`), {
     clock,
     log,
     metrics,
@@ -109,8 +108,7 @@ t.test('a source that no connection reaches delays no caller beyond its timeout'
   const calls = openSourceCalls()
   let left = NAMES.length - 1
   const others = Promise.withResolvers<void>()
-  const prices = openPrices(await configOf('lightning: { primary: { kind: lnd } }'), {
-    url: fake.url,
+  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}`), {
     clock,
     log: silentLog,
     metrics: new Metrics(),
@@ -233,8 +231,7 @@ t.test('a clock that is set back does not prolong a price', async t => {
   }
   const clock = new Backwards()
   const fake = await startFakePrices({ clock })
-  const prices = openPrices(await configOf('lightning: { primary: { kind: lnd } }'), {
-    url: fake.url,
+  const prices = openPrices(await configOf(`lightning: { primary: { kind: lnd } }\n${pricesYaml(fake)}`), {
     clock,
     log: silentLog,
     metrics: new Metrics()

@@ -50,6 +50,8 @@ async function shop(t: T, price: PriceServerConfig, changes: Partial<RouteConfig
 }
 
 const config = (from: string, more: Partial<PriceServerConfig> = {}): PriceServerConfig => ({
+  timeout: 500,
+  cache: 10_000,
   from,
   headers: [],
   fields: [],
@@ -261,6 +263,22 @@ t.test('a response is for callers within its lifetime, counted from its question
   cached.f.clock.advance(9_701)
   server.says({ amountSats: 7 })
   t.equal((await cached.buy({ peerAddress: freshAddress() })).sats, 7, 'its age counts from the question')
+})
+
+t.test('without a lifetime each request asks, and a price server has only its own time', async t => {
+  const server = await priceServer(t)
+  server.says({ amountSats: 5 })
+  const always = await shop(t, config(server.url, { cache: 0 }))
+  t.equal((await always.buy()).sats, 5)
+  server.says({ amountSats: 6 })
+  t.equal((await always.buy()).sats, 6)
+  server.says(() => undefined)
+  const patient = await shop(t, config(server.url, { timeout: 2_000 }))
+  const waiting = patient.ask()
+  patient.f.clock.advance(1_999)
+  t.equal(await Promise.race([waiting, Promise.resolve('waits')]), 'waits')
+  patient.f.clock.advance(1)
+  t.equal((await waiting).status, 503)
 })
 
 t.test('a description is one line of at most 500 characters', async t => {
