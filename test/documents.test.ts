@@ -197,7 +197,7 @@ const KEYS: Readonly<Record<string, string>> = {
 }
 function environmentOf(yaml: string): Record<string, string> {
   return Object.fromEntries(
-    [...yaml.matchAll(/(?:kind: (\w+)[^\n]*)?\$\{(\w+)\}/g)].map(([, kind = '', name = '']) => [
+    [...yaml.matchAll(/(?:kind: ([\w-]+)[^\n]*)?\$\{(\w+)\}/g)].map(([, kind = '', name = '']) => [
       name,
       KEYS[kind] ??
         { PORT: '0', DATABASE_URL: 'postgres://postgres@127.0.0.1/none', REDIS_URL: 'redis://127.0.0.1' }[name] ??

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static, type TSchema } from 'typebox'
+import type { DeepReadonly } from '../../engine/config/fields.ts'
 import { LINE, nullableText } from '../../engine/formats/text-patterns.ts'
 import { iso, isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
@@ -75,7 +76,10 @@ export interface SettingsDependencies {
   failure(merchant: Merchant, slot: ProviderSlot): Promise<KeyFailure | null>
 }
 
-async function merchantSettings(merchant: Merchant, { slotFacts, failure }: SettingsDependencies) {
+async function merchantSettings(
+  merchant: Merchant,
+  { slotFacts, failure }: SettingsDependencies
+): Promise<DeepReadonly<SettingsView>> {
   const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
   const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
   const { providerChoice } = merchant

@@ -22,8 +22,6 @@ import { UsageError, type Output } from '../cli/output.ts'
 import { dryRun } from '../cli/dry-run.ts'
 import { createInterface } from 'node:readline/promises'
 
-const KINDS = providerKinds.map(({ name }) => name)
-
 export const init = defineCommand(
   {
     about: 'Writes a gateway.yaml for what you sell',
@@ -185,7 +183,7 @@ export async function complete(
     flag: '--provider',
     given: given.provider ?? (ask === null ? 'sandbox' : undefined),
     question: 'Who makes your invoices?',
-    choices: (production ? FOR_MONEY : KINDS).map(name => [name, ABOUT[name] ?? '']),
+    choices: providerKinds.flatMap(({ name, about, isSandbox }) => (production && isSandbox ? [] : [[name, about]])),
     usual: production ? (FOR_MONEY[0] ?? '') : 'sandbox',
     ask,
     out
@@ -207,20 +205,6 @@ async function withSample(answers: InitChoices, folder: string, ask: Ask | null)
           )) ?? (ask === null ? undefined : await ask('Model that buyers may use, for an example (empty: none)', '')))
         : undefined
   return sample === undefined || sample === '' ? answers : { ...answers, sample }
-}
-
-const ABOUT: Readonly<Record<string, string>> = {
-  sandbox: 'no money, no key: to try it',
-  strike: 'account at Strike',
-  opennode: 'account at OpenNode',
-  lnd: 'your lnd node',
-  phoenixd: 'your phoenixd',
-  cln: 'your Core Lightning node',
-  lnbits: 'wallet of LNbits',
-  lnurl: 'a Lightning address; receives only',
-  btcpay: 'store of BTCPay Server',
-  nwc: 'wallet with Nostr Wallet Connect, such as Alby Hub',
-  blink: 'account at Blink'
 }
 
 interface Choice {

@@ -42,6 +42,8 @@ export interface ProviderKind {
   readonly hashesDescriptions?: 'own' | 'shared'
   /** Pays no invoice without an amount, as return invoices of sessions are. */
   readonly wantsAmounts?: true
+  /** What an operator chooses with it, in a few words. */
+  readonly about: string
   /** What a key looks like and where its owner finds it, for people. */
   readonly keyHint: string
   /**

@@ -38,7 +38,6 @@ async function refused(t: T, folder: string, args: readonly string[]) {
 const READ_A_FILE = [
   ['check'],
   ['routes'],
-  ['openapi'],
   ['keys', 'rotate'],
   ['keys', 'rotate', '--admin'],
   ['revoke', '--merchant', 'm']

@@ -48,6 +48,7 @@ const toy: ProviderKind = {
     hostOf: key => key?.reveal() ?? ''
   },
   onlyReceives: true,
+  about: 'a toy',
   keyHint: 'toy://name',
   keyFault: key => (key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name'),
   open: openToy

@@ -157,6 +157,7 @@ export const blink: ProviderKind = {
     { scope: 'RECEIVE', purpose: 'Make invoices' },
     { scope: 'WRITE', purpose: 'Refunds, and to be notified when one is paid' }
   ],
+  about: 'account at Blink',
   keyHint: 'An API key such as blink_…, from dashboard.blink.sv, API Keys.',
   keyFault: headerKeyFault,
   open

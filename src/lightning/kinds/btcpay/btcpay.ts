@@ -271,6 +271,7 @@ export const btcpay = addressKeyKind(readBtcpayKey, {
     { scope: 'btcpay.store.canviewlightninginvoice', purpose: 'See whether x402 payments arrived' }
   ],
   hashesDescriptions: 'shared',
+  about: 'store of BTCPay Server',
   keyHint: 'btcpay+https://host/path?store=<store id>&key=<API key>',
   open
 })

@@ -249,6 +249,7 @@ export const cln = addressKeyKind(readClnKey, {
     { scope: 'method=xpay', purpose: 'Refunds' },
     { scope: 'method=pay', purpose: 'Refunds by nodes before 24.11' }
   ],
+  about: 'your Core Lightning node',
   keyHint: form.example,
   open
 })

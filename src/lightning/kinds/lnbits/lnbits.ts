@@ -250,6 +250,7 @@ export const lnbits = addressKeyKind(readLnbitsKey, {
   ],
   wantsAmounts: true,
   hashesDescriptions: 'shared',
+  about: 'wallet of LNbits',
   keyHint: form.example,
   open
 })

@@ -221,6 +221,7 @@ export const lnd = addressKeyKind(readLndConnect, {
     { scope: 'onchain:read', purpose: 'See what became of refunds' },
     { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
   ],
+  about: 'your lnd node',
   keyHint: 'lndconnect://host:port?cert=<base64url>&macaroon=<base64url>',
   onMachine: { folder: '.lnd', keyOf: keyOfFolder },
   open

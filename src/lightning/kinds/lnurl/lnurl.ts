@@ -259,6 +259,7 @@ export const lnurl = addressKeyKind(readLnurlKey, {
   // Few servers publish limits: this suits a busy shop.
   limits: { burst: 60, perMinute: 120 },
   polling: { perMinute: 40, costs: { list: 1, lookUp: 1 } },
+  about: 'a Lightning address; receives only',
   keyHint: 'The address at which your wallet receives, such as name@domain.',
   open,
   jobs: ({ clock, database }) => {

@@ -214,6 +214,7 @@ export const nwc = addressKeyKind(readNwcKey, {
     { scope: 'pay_invoice', purpose: 'Refunds' }
   ],
   hashesDescriptions: 'shared',
+  about: 'wallet with Nostr Wallet Connect, such as Alby Hub',
   keyHint: 'A connection that your wallet shows: nostr+walletconnect://…',
   open
 })

@@ -327,6 +327,7 @@ export const opennode: ProviderKind = {
     { scope: 'Invoices', purpose: 'Make invoices' },
     { scope: 'Withdrawals', purpose: 'Refunds' }
   ],
+  about: 'account at OpenNode',
   keyHint: 'An API key of your OpenNode account with Invoices and Read.',
   keyFault: headerKeyFault,
   open

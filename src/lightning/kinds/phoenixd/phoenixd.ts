@@ -238,6 +238,7 @@ export const phoenixd = addressKeyKind(readPhoenixdKey, {
     { scope: 'http-password-limited-access', purpose: 'Make invoices, and see whether they were paid' },
     { scope: 'http-password', purpose: 'Refunds; it may do the other things too' }
   ],
+  about: 'your phoenixd',
   keyHint: form.example,
   open
 })

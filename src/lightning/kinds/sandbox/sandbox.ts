@@ -300,6 +300,7 @@ export const sandbox: ProviderKind = {
   hashesDescriptions: 'own',
   // It reports every payment in process.
   calls: null,
+  about: 'no money, no key: to try it',
   keyHint: 'Any text of 8 characters or more. The sandbox moves no money.',
   keyFault: () => undefined,
   open: ({ database, dataDir, clock, settled }) =>

@@ -260,6 +260,7 @@ export const strike: ProviderKind = {
     { scope: 'partner.payment.read', purpose: 'See what became of refunds' }
   ],
   hashesDescriptions: 'shared',
+  about: 'account at Strike',
   keyHint: 'An API key of your Strike account, from dashboard.strike.me.',
   keyFault: headerKeyFault,
   open
