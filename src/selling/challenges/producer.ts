@@ -63,6 +63,11 @@ interface CreateRequest {
   readonly key: string | null
 }
 
+interface Found {
+  readonly challenge: SentChallenge
+  readonly replayed: boolean
+}
+
 /** Another create bound the key while this one waited for its invoice. */
 class KeyTaken extends Error {}
 
@@ -73,6 +78,8 @@ class KeyTaken extends Error {}
 export class Producer {
   readonly #dependencies: ProducerDependencies
   readonly #store: ProducerStore
+  /** Creates of this process by their key, so that repeats share one invoice and one failure. */
+  readonly #running = new Map<string, Promise<Found>>()
 
   constructor(dependencies: ProducerDependencies) {
     this.#dependencies = dependencies
@@ -96,14 +103,20 @@ export class Producer {
       description: plain(input.description ?? '') || resource,
       key: this.#key(headerKey ?? input.idempotencyKey ?? null)
     }
-    for (;;) {
-      const bound = request.key === null ? null : await this.#recorded(() => this.#bound(merchant, request))
-      if (bound !== null) return this.#created(bound, true)
-      try {
-        return this.#created(await this.#make(merchant, request), false)
-      } catch (error) {
-        if (!(error instanceof KeyTaken)) throw error
-      }
+    if (request.key === null) return this.#created(await this.#make(merchant, request), false)
+    const slot = JSON.stringify([merchant.id, request.key, resource, priceSats])
+    for (let running = this.#running.get(slot); running !== undefined; running = this.#running.get(slot)) {
+      const { challenge } = await running
+      // It may have been revoked since this request came.
+      if (!this.#dependencies.revocations.covers(challenge)) return this.#created(challenge, true)
+    }
+    const found = this.#find(merchant, request)
+    this.#running.set(slot, found)
+    try {
+      const { challenge, replayed } = await found
+      return this.#created(challenge, replayed)
+    } finally {
+      this.#running.delete(slot)
     }
   }
 
@@ -198,6 +211,19 @@ export class Producer {
   #held(challenge: Challenge): SentChallenge | null {
     const { clock, keys, revocations } = this.#dependencies
     return isPayableAt(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
+  }
+
+  /** Finds or makes the challenge of a key. */
+  async #find(merchant: Merchant, request: CreateRequest): Promise<Found> {
+    for (;;) {
+      const bound = await this.#recorded(() => this.#bound(merchant, request))
+      if (bound !== null) return { challenge: bound, replayed: true }
+      try {
+        return { challenge: await this.#make(merchant, request), replayed: false }
+      } catch (error) {
+        if (!(error instanceof KeyTaken)) throw error
+      }
+    }
   }
 
   async #make(merchant: Merchant, request: CreateRequest): Promise<SentChallenge> {

@@ -254,8 +254,28 @@ void eachDatabase(t, 'concurrent creates', async (t, database) => {
         { made: number }[]
       >`select count(*)::int as made from challenges where merchant_id = ${String(merchant.id)}`
       t.equal(row?.made, 1)
+      t.ok(f.payee.requests.length <= 2, 'each gateway requested at most one invoice')
     }
   )
+
+  await t.test('concurrent repeats at the last of the monthly cap are replays, and share a failure', async t => {
+    const { f, create } = await merchantApi(t, 'free', {}, database)
+    for (let made = 0; made < 4; made++) t.equal((await create(quote)).status, 200)
+    const twice = () => Promise.all([create(quote, keyed('last')), create(quote, keyed('last'))])
+    const requests = f.payee.requests.length
+    f.payee.fault = new ProviderUnavailable('away', 5)
+    for (const reply of await twice()) isProblem(t, reply, 503, 'provider-unavailable')
+    t.equal(f.payee.requests.length, requests + 1)
+    f.payee.fault = null
+    const gate = Promise.withResolvers<void>()
+    f.payee.gate = gate.promise
+    const both = twice()
+    while (f.payee.requests.length === requests + 1) await database.sql`select 1`
+    gate.resolve()
+    t.same(new Set((await both).map(({ status, text }) => `${status} ${text}`)).size, 1)
+    t.equal((await both)[0].status, 200)
+    t.equal(f.payee.requests.length, requests + 2)
+  })
 
   await t.test('concurrent creates with one key and two prices: one price wins, the other is 409', async t => {
     const { f, merchant } = await merchantApi(t, undefined, {}, database)
