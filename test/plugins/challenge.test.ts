@@ -6,6 +6,7 @@ import { sentAgain } from '../../src/selling/minting/wording.ts'
 import type { RouteConfig } from '../../src/engine/config/schema.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../src/engine/pipeline/harness.ts'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { ProviderUnavailable } from '../../src/lightning/provider-calls/errors.ts'
 import { contentDigest } from '../../src/lightning/payment-scheme/payment-challenge.ts'
 import {
   fixture,
@@ -138,6 +139,14 @@ t.test('the eleventh open invoice of one client for one request is the newest of
   t.notOk(invoices.includes(late) || late === fresh, 'nothing with less than two minutes left is handed out')
 })
 
+t.test('the addresses of one IPv6 /64 are one client', async t => {
+  const s = await shop(t, { maxPerPlace: 2, schemes: ['payment'] })
+  for (const host of ['::1', '::2'])
+    t.equal((await s.ask({ target: `/v1/quote?h=${host}`, peerAddress: `2001:db8:7:7${host}` })).status, 402)
+  t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:7:ffff::3' })).status, 429)
+  t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:8::3' })).status, 402)
+})
+
 t.test('parallel requests of one client share an invoice only above ten', async t => {
   const s = await shop(t)
   const results = await Promise.all(Array.from({ length: 12 }, () => s.ask()))
@@ -185,6 +194,15 @@ t.test('a closed offer: 503 with its message', async t => {
   t.equal(result.status, 503)
   t.same(result.json(), { error: 'Proxy unavailable', message: 'Not now.', proxy_id: 'p-2' })
   t.equal(s.payee.requests.length, 0)
+})
+
+t.test('whatever is wrong at the provider is 503 with Retry-After, never 402', async t => {
+  const s = await shop(t)
+  for (const fault of [new Error('socket hang up'), new ProviderUnavailable('away', 17), 'amount', 'hash'] as const) {
+    s.payee.fault = fault
+    const { status, headers } = await s.ask()
+    t.same([status, headers.has('retry-after'), headers.has('www-authenticate')], [503, true, false], String(fault))
+  }
 })
 
 t.test('on testnet the Payment line is left out', async t => {

@@ -216,6 +216,18 @@ t.test('500 concurrent claims with one token make one order', async t => {
   t.equal(shop.platform.made.length, 1)
 })
 
+t.test('a failure is returned to all concurrent claims, and the shop is called once', async t => {
+  const shop = await openShop(t)
+  const { claimToken } = await shop.paid()
+  shop.platform.faults.set('createOrder', 'throttled')
+  const answers = await Promise.all(Array.from({ length: 20 }, () => shop.claim(claimBody(claimToken))))
+  t.same(tally(answers), { '502 Store order failed': 20 })
+  t.same(new Set(answers.map(({ headers }) => headers.get('retry-after'))), new Set(['7']))
+  t.equal(shop.platform.calls.filter(call => call === 'createOrder').length, 1)
+  shop.platform.faults.clear()
+  t.equal((await shop.claim(claimBody(claimToken))).status, 200, 'nothing was done, so it may be retried immediately')
+})
+
 t.test('concurrent claims at two gateways over one database make one order', async t => {
   const shop = await openShop(t)
   const other = await shop.another()

@@ -1,7 +1,7 @@
 import { testPlans } from '../../support/merchants.ts'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { accountView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
+import { accountView, licenseView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
 import { aMerchant } from './a-merchant.ts'
 
 const account = (different: Parameters<typeof aMerchant>[0] = {}) =>
@@ -21,6 +21,18 @@ for (const [tier, analyticsEnabled, prioritySupport, customBrandingEnabled, maxW
     })
   })
 }
+
+t.test('flags are of the account and not of its plan; l402Enabled is false whenever isActive is false', async t => {
+  const off = { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: false }
+  for (const storedTier of ['free', 'individual', 'l402'])
+    for (const flag of Object.keys(off)) {
+      const flags = { ...off, [flag]: true }
+      t.match(account({ storedTier, flags }).features, flags, `${storedTier} ${flag}`)
+    }
+  const inactive = { isActive: false, flags: { l402Enabled: true } }
+  t.equal(account(inactive).features.l402Enabled, false)
+  t.match(licenseView(aMerchant(inactive)), { l402Enabled: false, isActive: false })
+})
 
 t.test(
   'whatever tier is stored, planTier is free, individual or l402 and everything shown follows from it',

@@ -422,6 +422,40 @@ t.test('streams are notified when draining begins, so that idle ones do not dela
   t.equal(clock.monotonic(), 0, 'without waiting')
 })
 
+t.test('an HTTP/1.0 client gets no chunked encoding; the end of the connection is the end of the stream', async t => {
+  const body = new Played(sink => {
+    sink.write('one ')
+  })
+  const place = await site(t, streaming(body))
+  const client = await place.connect()
+  client.send('GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n')
+  const sink = await body.sink
+  await client.until('one ')
+  sink.write('two')
+  sink.end()
+  t.equal((await client.ending()).how, 'end')
+  const response = await client.response()
+  t.equal(response.body, 'one two')
+  t.same(
+    [response.header('transfer-encoding'), response.header('content-length'), response.header('connection')],
+    [undefined, undefined, 'close']
+  )
+})
+
+t.test('a stream that ignores the drain is cut at the drain timeout', async t => {
+  const clock = new ManualClock()
+  const body = new Played()
+  const place = await site(t, streaming(body), { clock })
+  const client = await place.connect()
+  client.send(get)
+  await client.until('\r\n\r\n')
+  const drained = place.listener.drain(30_000)
+  clock.advance(30_000)
+  await drained
+  t.match(await place.done(), { delivered: false })
+  t.equal(body.stopped, 1)
+})
+
 t.test('idempotency keeps nothing of a stream: a repetition runs again', async t => {
   const services = testServices()
   let runs = 0

@@ -200,6 +200,54 @@ t.test('the signing key is the payee, and the signature is low-S', async t => {
   t.same(decodeInvoice(encodeInvoice({ ...TERMS, features: [] }, KEY)).features, [])
 })
 
+t.test('signatures, and the payees that they recover to, are those of another implementation', async t => {
+  const signed = (invoice: string, change: (signature: Buffer) => void) => {
+    const { prefix, words } = bech32.decode(invoice as `${string}1${string}`, false) // as above
+    const data = words.slice(0, -104)
+    const bits = data.map(word => word.toString(2).padStart(5, '0')).join('')
+    const bytes = (bits.match(/.{1,8}/g) ?? []).map(byte => Number.parseInt(byte.padEnd(8, '0'), 2))
+    const signature = Buffer.from(bech32.fromWords(words.slice(-104)))
+    change(signature)
+    return {
+      invoice: bech32.encode(prefix, [...data, ...bech32.toWords(signature)], false),
+      hash: createHash('sha256').update(prefix).update(Buffer.from(bytes)).digest()
+    }
+  }
+  const theirs = (hash: Buffer, signature: Buffer) => {
+    try {
+      const recovered = Buffer.concat([signature.subarray(64), signature.subarray(0, 64)])
+      return Buffer.from(secp256k1.recoverPublicKey(recovered, hash, { prehash: false })).toString('hex')
+    } catch {
+      // No key has made it.
+      return null
+    }
+  }
+  for (let run = 0; run < 40; run++) {
+    const key = secp256k1.utils.randomSecretKey()
+    const plain = encodeInvoice({ ...TERMS, amountMsat: BigInt(run + 1) * 1000n }, key)
+    let own = Buffer.alloc(0)
+    const { hash } = signed(plain, signature => (own = Buffer.from(signature)))
+    const other = secp256k1.sign(hash, key, { prehash: false, lowS: true, format: 'recovered' })
+    t.same(own, Buffer.concat([other.subarray(1), other.subarray(0, 1)]))
+    let changed = Buffer.alloc(0)
+    const broken = signed(plain, signature => {
+      const at = randomBytes(1).readUInt8() % 64
+      signature.writeUInt8(signature.readUInt8(at) ^ 0x40, at)
+      signature.writeUInt8(run % 2, 64)
+      changed = Buffer.from(signature)
+    })
+    const expected = theirs(hash, changed)
+    if (expected === null) t.equal(refusal(() => decodeInvoice(broken.invoice)).code, 'signature')
+    else t.equal(decodeInvoice(broken.invoice).payee, expected)
+  }
+  for (const nothing of [Buffer.alloc(64), Buffer.concat([Buffer.alloc(32, 0xff), Buffer.alloc(32, 1)])]) {
+    const { invoice } = signed(encodeInvoice(TERMS, KEY), signature => {
+      nothing.copy(signature)
+    })
+    t.equal(refusal(() => decodeInvoice(invoice)).code, 'signature', 'numbers that no signature has')
+  }
+})
+
 t.test('an invoice is encoded as it was decoded', async t => {
   const networks: InvoiceNetwork[] = ['mainnet', 'testnet', 'signet', 'regtest']
   const hex32 = fc.uint8Array({ minLength: 32, maxLength: 32 }).map(bytes => Buffer.from(bytes).toString('hex'))

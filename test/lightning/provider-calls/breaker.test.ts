@@ -102,6 +102,12 @@ t.test('a host that refuses connections is tried after a second, and then at mos
   }
 })
 
+t.test('a node that says that it is starting is tried soon', async t => {
+  const made = rig()
+  await failing(made, 5, () => new NothingSent('locked', 30, undefined, 'server'))
+  await t.rejects(made.look(), { fault: 'open', retryAfter: 1 })
+})
+
 t.test('one that lets its callers wait is left alone for longer, as soon as it does', async t => {
   const made = rig()
   await failing(made, 5, () => fault('network'))

@@ -118,6 +118,41 @@ void t.test('listings: look-ups of any number of open payments never delay them'
   }
 })
 
+void t.test('a list that may have been cut is followed by look-ups of every open payment', async t => {
+  const accounts = [candidate('1', { payments: 6 })]
+  const start = nextPolls(FIRST_STATE, accounts, listing, 0).state
+  const {
+    polls: [list],
+    state
+  } = nextPolls(start, accounts, listing, MINUTE)
+  if (list === undefined) throw new Error('nothing was asked')
+  const cut = afterPoll(state, list, { type: 'listed', reach: 'newest', asOf: MINUTE, position: null }, MINUTE, listing)
+  const sweep = nextPolls(cut, accounts, listing, MINUTE + 15_000)
+  t.same(sweep.polls, [{ type: 'look up', account: '1', after: '', count: 3 }], 'what the budget leaves')
+  const on = afterPoll(
+    sweep.state,
+    { type: 'look up', account: '1', after: '', count: 3 },
+    { type: 'looked up', cursor: 'c' },
+    MINUTE,
+    listing
+  )
+  const next = nextPolls(on, accounts, listing, 2 * MINUTE + 15_000)
+  t.same(
+    next.polls.map(poll => (poll.type === 'look up' ? [poll.after, poll.count] : poll.type)),
+    ['list', ['c', 3]]
+  )
+})
+
+void t.test('after a 429 no account of the budget is called before Retry-After is over', async t => {
+  const requests = simulate(listing, [candidate('1'), candidate('2'), candidate('3')], {
+    minutes: 90,
+    outcome: (_account, at) => (at === 1_000_000 + MINUTE ? { type: 'limited', restsUntil: at + 60 * MINUTE } : null)
+  })
+  const after = requests.filter(({ at }) => at > 1_000_000 + MINUTE)
+  t.equal(after[0]?.at, 1_000_000 + 61 * MINUTE)
+  t.same(new Set(after.map(({ account }) => account)), new Set(['1', '2', '3']))
+})
+
 void t.test("a node of the merchant's own has a budget of its own", async t => {
   const rules: PollRules = { ...listing, isShared: false, perMinute: 1 }
   const requests = simulate(

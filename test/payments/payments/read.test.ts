@@ -265,6 +265,27 @@ void t.test('sync', async t => {
     t.equal(sold.length, 2)
   })
 
+  await t.test('an error of a listener rolls the change back, and its writes are of the change', async t => {
+    const acme = await merchant()
+    const payment = await payments.create(acme, anInput())
+    const { changed } = notified
+    t.teardown(() => (notified.changed = changed))
+    for (const fails of [true, false]) {
+      notified.changed = async sql => {
+        await sql`update payments set description = 'touched' where invoice_id = ${payment.invoiceId}`
+        if (fails) throw new Error('no webhook row')
+      }
+      const observed = payments.observe(payment, PAID, clock.now())
+      if (fails) await t.rejects(observed, { message: 'no webhook row' })
+      else await observed
+      const { status, description } = await payments.get(acme, payment.invoiceId)
+      t.same([status, description], fails ? ['unpaid', null] : ['paid', 'touched'])
+    }
+    notified.changed = changed
+    const another = { merchantId: acme.id + 1, invoiceId: payment.invoiceId }
+    t.equal(await payments.observe(another, PAID, clock.now()), null, "another merchant's")
+  })
+
   await t.test('20 concurrent observations in two gateways: the change is reported once', async t => {
     const acme = await merchant()
     const gateway = await fixture(t, { database })

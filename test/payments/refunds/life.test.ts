@@ -284,6 +284,16 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     t.equal(provider.lookUps, before, 'a final refund makes no call')
   })
 
+  await t.test('a confirmed refund never goes back, whatever the provider says afterwards', async t => {
+    const refund = await ask('pays', 1000)
+    const before = provider.lookUps
+    for (const status of ['failed', 'pending', 'processing'] as const) {
+      provider.becomes(refund.refundId, { status, transactionHash: null })
+      t.match(await refunds.sync(merchant, refund.refundId), { status: 'confirmed', transactionHash: 'ab'.repeat(32) })
+    }
+    t.equal(provider.lookUps, before, 'a final refund makes no call')
+  })
+
   await t.test(
     'a transaction hash that comes after the confirmation is filled in, and the payment changes once',
     async t => {

@@ -119,6 +119,16 @@ void eachDatabase(t, 'refunds that an administrator settles', async (t: T, datab
     }
   )
 
+  await t.test('of twenty concurrent settlements one is written', async t => {
+    const refund = await lost()
+    clock.advance(10 * MINUTE)
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, (_, nth) => settle(refund, nth % 2 === 0 ? sent : { outcome: 'not-sent' }))
+    )
+    t.same(replies.map(({ status }) => status).toSorted(), [200, ...Array.from({ length: 19 }, () => 409)])
+    t.equal((await database.sql`select 1 from refund_settlements where refund_id = ${refund.refundId}`).length, 1)
+  })
+
   await t.test(
     'a refund that the provider has acknowledged is settled by the provider: not-sent is 409, and nothing changes',
     async t => {

@@ -132,6 +132,17 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
   t.notOk(g.leases.delivered(challenge.paymentHash), 'the row says so')
 })
 
+t.test('a spend whose response is lost is idempotent', async t => {
+  const { f, g, challenge, lease, isSpent } = await holder(t)
+  g.watched.deaf.add('spend')
+  void g.leases.spend(lease)
+  await until(() => g.watched.calls.includes('spend'))
+  await until(async () => (await stateOf(f, challenge)) === 'spent')
+  t.equal(lease.state, 'spending')
+  g.watched.deaf.clear()
+  await isSpent()
+})
+
 t.test('writes are retried after pauses that double, and soon once another write succeeds', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'patient')
