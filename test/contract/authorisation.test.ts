@@ -417,8 +417,8 @@ const rows: Readonly<Record<string, Row>> = {
   buyOnShopPage: { verdicts: anyone(400), body: {} },
   // The token of the address is the authorisation.
   getClaimPage: { ...open404, query: `?claimToken=${'A'.repeat(43)}` },
-  claimOnPage: { verdicts: anyone(303), body: {}, query: `?claimToken=${'A'.repeat(43)}` },
-  askForRefundOnPage: { verdicts: anyone(303), body: {}, query: `?claimToken=${'A'.repeat(43)}` },
+  claimOnPage: { verdicts: anyone(404), body: {}, query: `?claimToken=${'A'.repeat(43)}` },
+  askForRefundOnPage: { verdicts: anyone(404), body: {}, query: `?claimToken=${'A'.repeat(43)}` },
   getStorefront: { other: 404, ask: async f => ({ mine: await f.store() }) },
   createStorefront: {
     other: 409,

@@ -397,7 +397,7 @@ t.test('an order that the shop refused: the page says why, and takes in where th
   t.equal(response.headers.get('location'), `claim?claimToken=${claimToken}`)
   const after = (await shop.page(claimToken)).text
   for (const words of ['Refund requested', addressOf(), 'Place order']) t.match(after, words)
-  t.equal((await ask(addressOf(), 'A'.repeat(43))).status, 303)
+  t.equal((await ask(addressOf(), 'A'.repeat(43))).status, 404)
   await shop.database.sql`update storefront_orders set refunded_at = now() where id = ${orderId}`
   const back = (await shop.page(claimToken)).text
   t.match(back, 'Your payment has been refunded')

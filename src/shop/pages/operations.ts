@@ -103,8 +103,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       headers: shopHeaders(catalog, integration)
     }
   }
-  /** Leads to the page of the order, which says so when there is none. */
-  const see = (claimToken = ''): Result => ({
+  const see = (claimToken: string): Result => ({
     status: 303,
     body: null,
     headers: ['Location', address(claimToken), ...FORM_PAGE_HEADERS]
@@ -203,8 +202,9 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       // Errors are shown next to the fields.
       form: { mediaType: FORM_TYPE, schema: ClaimForm },
       responses: {
-        303: { description: 'The order is claimed, now or before, or unknown; its page is at `Location`.' },
+        303: { description: 'The order is claimed, now or before; its page is at `Location`.' },
         400: { description: 'The form with what is wrong beside each field.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
         502: { description: 'The form again: the store did not make the order.', mediaType: HTML_TYPE },
         503: {
           description: 'The form again: the order is being created, or a required component is down.',
@@ -214,7 +214,8 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       async handle({ params: { slug }, query: { claimToken }, ctx }) {
         const values = valuesOfForm(await sentForm(ctx, MOST_FORM))
         const facts = await find(slug, claimToken)
-        if (facts === null || isClaimed(facts.order)) return see(claimToken)
+        if (facts === null) return missing()
+        if (isClaimed(facts.order)) return see(facts.claimToken)
         const checked = checkForm(values, onlyCountryOf(facts.integration))
         if ('errors' in checked)
           return {
@@ -225,10 +226,10 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
         const error = await refusalOr(
           options.claims.claim(slug, { claimToken: facts.claimToken, ...checked.details }, NO_HEADERS)
         )
-        if (!(error instanceof GatewayError)) return see(claimToken)
+        if (!(error instanceof GatewayError)) return see(facts.claimToken)
         const now = await unlessAway(find(slug, claimToken), facts)
         // Submitted twice: the first one counts, and both see the result.
-        if (now === null || isClaimed(now.order)) return see(claimToken)
+        if (now === null || isClaimed(now.order)) return see(facts.claimToken)
         // Another process is making the order, or died over it: the claim expires, and the next submit finds the
         // result.
         const isRunning = error instanceof LongError && error.error === ALREADY_CLAIMED
@@ -261,14 +262,16 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       },
       responses: {
         303: { description: 'The shop sees it; the claim page at `Location` says so.' },
-        400: { description: 'The claim page with what is wrong.', mediaType: HTML_TYPE }
+        400: { description: 'The claim page with what is wrong.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE }
       },
       async handle({ params: { slug }, query: { claimToken }, ctx }) {
         const given = (await sentForm(ctx, MOST_FORM)).text('refundAddress')
         const facts = await find(slug, claimToken)
-        if (facts === null || isClaimed(facts.order)) return see(claimToken)
+        if (facts === null) return missing()
+        if (isClaimed(facts.order)) return see(facts.claimToken)
         const error = await refusalOr(options.refundRequests.ask(slug, facts.claimToken, given))
-        if (!(error instanceof GatewayError)) return see(claimToken)
+        if (!(error instanceof GatewayError)) return see(facts.claimToken)
         if (error.status !== 400) throw error
         return {
           status: 400,
