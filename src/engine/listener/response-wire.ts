@@ -140,7 +140,6 @@ export class ResponseWire implements Wire {
       (seen & CLOSES) !== 0 ||
       (this.#old && !isFramed) ||
       cutsUpload(this.body)
-    if (close) connection.lastResponse()
     // Each line begins with the end of the one before: two pieces per line instead of four make a smaller string tree
     // to flatten.
     let head = statusLine(status)
@@ -152,7 +151,10 @@ export class ResponseWire implements Wire {
       if (start === '' || LINE_BREAKER.test(value)) headerLine(name, value)
       head = head + start + value
     }
-    if (close) head += '\r\nConnection: close'
+    if (close) {
+      connection.lastResponse()
+      head += '\r\nConnection: close'
+    }
     if ((seen & DATED) === 0) head += connection.dateLine()
     this.#chunked = !isFramed && !silent && !this.#old
     this.#head =

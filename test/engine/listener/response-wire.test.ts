@@ -130,6 +130,15 @@ t.test('an answer of unknown length to HTTP/1.0 ends with the connection', async
   t.equal(response.body, 'ab')
 })
 
+t.test('a head that is refused does not close the connection', async t => {
+  const { client, wire } = await arrival(t, 'GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n')
+  t.throws(() => {
+    wire.head(200, ['Connection', 'close', 'X', 'a\r\nb: c'])
+  })
+  reply(wire, 500, 'x')
+  t.equal((await client.response()).header('connection'), 'keep-alive')
+})
+
 t.test('HEAD, 204, 304 and 205 have no body', async t => {
   const { door, next } = await arrivals(t)
   const client = await door.connect()
