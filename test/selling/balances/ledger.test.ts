@@ -343,6 +343,7 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
   const gateway = ledger('a', { settled: (charged, unpaid) => notified.push([charged, unpaid]) })
   const balance = await open()
   const reservation = await reserved(gateway, balance.id, 5_000)
+  const smaller = await reserved(gateway, balance.id, 5_000)
   await written(clock, [gateway])
   slow.isSlow = true
   const settling = settled(gateway, reservation, 600_000)
@@ -352,7 +353,11 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
   await written(clock, [gateway], 1_000)
   slow.free()
   t.match(await settling, { chargedMsat: 0, unpaidMsat: 600_000, leftMsat: 0 })
-  t.same(notified, [[0, 600_000]])
+  t.match(await settled(gateway, smaller, 3_000), { chargedMsat: 0, unpaidMsat: 3_000, leftMsat: 0 })
+  t.same(notified, [
+    [0, 600_000],
+    [0, 3_000]
+  ])
 })
 
 void eachDatabase(t, 'a grant: other gateways are asked only for what the balance covers', async (t, database) => {
