@@ -73,7 +73,7 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock) {
         return found['status'] === status ? found : null
       }),
     webhooksOf,
-    /** The statuses of an invoice that the merchant was told. */
+    /** Statuses of an invoice in the webhooks, in their order. */
     statusesOf: (id: unknown) => webhooksOf(id).map(({ text }) => (JSON.parse(text) as { status: string }).status),
     /** Waits for the first of them. */
     webhookOf: (id: unknown) => eventually('the webhook has arrived', () => Promise.resolve(webhooksOf(id)[0] ?? null)),

@@ -3,7 +3,7 @@ import type { LongError } from '../../engine/operations/errors.ts'
 import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'
 import type { Timer } from '../../platform/system/clock.ts'
-import { askingForUsage } from '../usage/asking.ts'
+import { requestingUsage } from '../usage/forms.ts'
 import type { Usage } from '../usage/usage.ts'
 import { MeteredCharge, type MeteredChargeOptions, HeldStream } from './metered-charge.ts'
 import { isBrokenUpload } from '../holding/paid-responses.ts'
@@ -74,7 +74,7 @@ export class MeteredRequest {
     // A partial response has no usage.
     if (meter.form !== null) out.headers.delete('range')
     const { collected } = ctx.body
-    const body = meter.usage === 'openai' && collected !== null ? askingForUsage(collected) : null
+    const body = meter.usage === 'openai' && collected !== null ? requestingUsage(collected) : null
     if (body === null) return
     out.body = body
     this.#hidesUsage = true
