@@ -5,7 +5,7 @@ import { WholeBody } from '../message/request-body.ts'
 import { isStreamBody, type WholeReply } from '../message/reply.ts'
 import { asGatewayError, errorReply, notFound, type GatewayError } from '../operations/errors.ts'
 import type { ChainProgress } from './chain.ts'
-import type { ExchangeEvents } from './response-body.ts'
+import type { ExchangeEvents } from './exchange.ts'
 import type { CompiledRoute } from './snapshot.ts'
 
 export interface InProcessRequest {

@@ -1,8 +1,7 @@
 import { Chain } from './chain.ts'
 import { type Context, NO_ROUTE, type RouteInfo } from '../message/context.ts'
 import { GatewayError, methodNotAllowed, notFound } from '../operations/errors.ts'
-import { Exchange } from './exchange.ts'
-import type { ExchangeEvents } from './response-body.ts'
+import { Exchange, type ExchangeEvents } from './exchange.ts'
 import { replyInProcess, type InternalContext } from './in-process.ts'
 import type { InternalUpstream } from './internal.ts'
 import { type Load, OVERLOADED } from './load.ts'
@@ -209,8 +208,8 @@ export class Snapshot implements ExchangeEvents {
     this.#log.error({ err: error, correlationId: ctx.correlationId, route: ctx.route.name }, 'request failed')
   }
 
-  finished(ctx?: Context, { status, error }: Partial<Outcome> = {}): void {
-    ctx?.trace?.end(ctx.route.name, status ?? 0, error ?? null)
+  finished(exchange?: Exchange, { status, error }: Partial<Outcome> = {}): void {
+    exchange?.ctx.trace?.end(exchange.ctx.route.name, status ?? 0, error ?? null)
     this.#active--
     this.#closeWhenIdle()
   }

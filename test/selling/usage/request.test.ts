@@ -1,8 +1,8 @@
 import t from 'tap'
-import { askingForUsage } from '../../../src/selling/usage/asking.ts'
+import { requestingUsage } from '../../../src/selling/usage/forms.ts'
 
 const asked = (body: unknown) => {
-  const bytes = askingForUsage(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body, null, 1)))
+  const bytes = requestingUsage(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body, null, 1)))
   return bytes === null ? null : (JSON.parse(bytes.toString()) as unknown)
 }
 
