@@ -150,7 +150,7 @@ export class Traffic {
  * The whole steps of a period.
  * @throws ValidationError for a period beyond retention or the calendar
  */
-export function wholeSteps(begin: number, end: number, length: number): [first: number, last: number] {
+function wholeSteps(begin: number, end: number, length: number): [first: number, last: number] {
   const [first, last] = [Math.floor(begin / length) * length, Math.ceil(end / length) * length]
   if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
   requireWritable(first, last)

@@ -231,7 +231,7 @@ const DEMO_EXPIRY_SECONDS = 600
  * Unpayable invoices for demo payments of amount 0 (decision 43): for regtest, without an amount, signed by a key of
  * their own, so that no wallet with money pays them. The preimage is discarded.
  */
-export type DemoInvoices = (description: string) => Charge
+type DemoInvoices = (description: string) => Charge
 
 /**
  * Uses or creates `<dataDir>/demo-node.key`.

@@ -67,7 +67,7 @@ export interface Verdict extends Sent {
   readonly took: number | null
 }
 
-export interface SendDependencies {
+interface SendDependencies {
   readonly call: OutboundCall
   readonly clock: Clock
   readonly log: Log

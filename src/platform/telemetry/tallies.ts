@@ -10,7 +10,7 @@ interface Counts {
   unfinished: number
 }
 
-export interface Tallied extends Readonly<Counts> {
+interface Tallied extends Readonly<Counts> {
   readonly key: string
   readonly latencies: LatencyCounts
 }

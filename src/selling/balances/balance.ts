@@ -7,7 +7,7 @@ import type { Entries } from './entries.ts'
  * A bundle from one payment, a session of the Payment scheme, or the budget of a narrowed key: a limit that is counted
  * like money, beside the balance that pays.
  */
-export type BalanceKind = 'bundle' | 'session' | 'budget'
+type BalanceKind = 'bundle' | 'session' | 'budget'
 
 const BUDGET = 'budget:'
 

@@ -28,7 +28,7 @@ import type { BuyerLocation, Integration, Order } from '../schema.ts'
 import { storeNotFound } from '../store-errors.ts'
 import { shopHeaders, shopPage } from './shop-page.ts'
 
-export interface StorefrontPageOptions {
+interface StorefrontPageOptions {
   readonly orders: Pick<Orders, 'byClaimToken'>
   readonly claims: Pick<OrderClaims, 'claim'>
   readonly refundRequests: Pick<RefundRequests, 'ask'>

@@ -148,7 +148,7 @@ export class Notices {
   }
 }
 
-export type Fact = readonly [name: string, value: string]
+type Fact = readonly [name: string, value: string]
 
 /** A mail about money. Every text is one line. */
 export interface FactsMail {
